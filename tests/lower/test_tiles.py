@@ -12,7 +12,7 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import numpy_dtype
 from egshape.lower.llvm import gemm, native
 from egshape.lower.llvm.elements import Element
-from egshape.plan.cpu.split_halves import both
+from egshape.plan.cpu.parts import arranged
 from egshape.plan.targets import plan
 from egshape.runtime.abi import tiles
 from egshape.runtime.cpu import features
@@ -27,7 +27,7 @@ ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 def parts(column):
     """The larger and smaller parts of a column of f16, as f32."""
-    packed = both(column[:, None]).view(np.uint16).reshape(2, -1)[:, : len(column)]
+    packed = arranged(column[:, None]).view(np.uint16).reshape(2, -1)[:, : len(column)]
     return (packed.astype(np.uint32) << 16).view(np.float32)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan.cpu.packing import LINE, Right, joined, packs
+from egshape.plan.cpu.packing import Right, joined, packs
+from egshape.plan.cpu.pages import LINE
 from egshape.plan.ir.loops import Buffer, Matrix
 from egshape.plan.ir.packs import pack_count
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from egshape.lower.llvm.pairs import Pairs
 from egshape.lower.llvm.quads import Quads
-from egshape.lower.llvm.tiles import ROWS, tiled
+from egshape.lower.llvm.tile_steps import ROWS
+from egshape.lower.llvm.tiles import tiled
 from egshape.plan.ir.packs import ROOM_BYTES
 
 TILE_ROWS = 8
@@ -20,9 +21,10 @@ TYPES = {
     "i32": ("i32", 4),
     "bf16": ("float", 4),
     "f16": ("float", 4),
+    "f32x3": ("float", 4),
 }
-"""Element and size; products of i32 are of bytes, those of bf16 and f16 of pairs."""
-MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64") else ROWS for dtype in TYPES}
+"""Element and size; products of i32 are of bytes, those of bf16, f16 and f32x3 of pairs."""
+MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64") else ROWS for dtype in TYPES} | {"f32x3": 2 * ROWS}
 """Rows that a block may have on some CPU."""
 _SUFFIXES = {"float": "f32", "double": "f64", "i32": "i32"}
 

@@ -12,7 +12,8 @@ Whole vectors of the last columns are read and written.
 ``egs_tile_rows_T(n)``, ``egs_reach_rows_T(n)``, ``egs_runs_rows_T(n)``: how many rows a block of n columns best has.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
 with sign or without; bf16, whose elements are pairs (``pairs``), and f16, of pairs too. Where a CPU multiplies these by
-tiles, blocks have up to 16 rows (``tiles``).
+tiles, blocks have up to 16 rows (``tiles``); f32x3 are f32 in three parts, which have kernels by tiles only, of up
+to 32 rows.
 
 The kernels are explicit vector code. What fits in registers depends on the CPU (``elements.shape_for``): 8 rows by 3
 vectors of 64 bytes with AVX-512, or 6 by 4 where a pack has so many; 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes
@@ -22,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egshape.lower.llvm import dots, tiles
-from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, RUNS, block, more_args, name_of
-from egshape.lower.llvm.elements import TILE_ROWS, TYPES, Element, Shape, shape_for
+from egshape.lower.llvm import dots, tile_steps, tiles
+from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
+from egshape.lower.llvm.elements import MOST_ROWS, TILE_ROWS, TYPES, Element, Shape, shape_for
 from egshape.lower.llvm.repack import pack_text
 
 
@@ -133,7 +134,7 @@ def _tiled(t: Element) -> Iterator[str]:
     """Many rows whose elements lie along memory, and whole tiles of columns: by tiles."""
     yield f"  %many = icmp sge i64 %rows, {tiles.LEAST_ROWS}"
     yield "  %along = icmp eq i64 %ac, 1"
-    yield f"  %odd = and i64 %n, {tiles.ROWS - 1}"
+    yield f"  %odd = and i64 %n, {tile_steps.ROWS - 1}"
     yield "  %even = icmp eq i64 %odd, 0"
     yield "  %fit = and i1 %along, %even"
     yield "  %ok = and i1 %fit, %many"
@@ -165,17 +166,20 @@ def _call(t: Element, name: str, j: str, vectors: int, more: str, kind: str) -> 
     ]
 
 
-_F16 = f"""define hidden void @egs_tile_f16(i64 %rows, i64 %n, {ARGS}) nounwind {{
-  call void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
+def _by_tiles(dtype: str, kind: str) -> str:
+    """The kernels of numbers in parts, which are planned where there are tiles (``plan/cpu/parts.py``)."""
+    name, more = (kind, REACH_ARGS) if kind != BLOCK else ("tile", "")
+    return f"""define hidden void @egs_{name}_{dtype}(i64 %rows, i64 %n, {ARGS}{more}) nounwind {{
+  call void @egs_tiles_{dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t{more})
   ret void
 }}
-define hidden i64 @egs_tile_rows_f16(i64 %n) nounwind memory(none) {{
-  ret i64 {tiles.ROWS}
+define hidden i64 @egs_{name}_rows_{dtype}(i64 %n) nounwind memory(none) {{
+  ret i64 {MOST_ROWS[dtype]}
 }}
 """
-"""The kernels of f16, which are planned where there are tiles (``plan/cpu/split_halves.py``)."""
 
 
+_MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
 _ROUTINES = {BLOCK: ("tile", "pack", "dots"), REACH: ("reach",), RUNS: ("runs",)}
 """What is compiled together, as an object of its own."""
 
@@ -193,6 +197,12 @@ def called(module: str) -> list[tuple[str, str]]:
         for kind, names in _ROUTINES.items()
         if any(f"@egs_{name}_{dtype}(" in module for name in names)
     ]
+
+
+def asking(module: str, features: str) -> str:
+    """What asks for the registers of tiles when a module is loaded that calls kernels that have them."""
+    on = frozenset(features.split(","))
+    return tiles.ASK if any(tiles.tiled(dtype, on) for dtype, _ in called(module)) else ""
 
 
 def declarations(module: str) -> str:
@@ -213,18 +223,20 @@ declare hidden void @egs_dots_{dtype}(i64, i64, i64, ptr, i64, ptr, i64, ptr)
 
 def text(dtype: str, features: str, kind: str) -> str:
     """The kernels of a dtype and kind for a CPU of these features, as a module of LLVM IR."""
+    if dtype == "f32x3":
+        return _MEMCPY + _by_tiles(dtype, kind) + tiles.text(dtype, kind == RUNS)
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = Element(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
     v, blocks = t.vector, (*shape.blocks, *(((MASKED, shape.blocks[-1][1]),) if kind == BLOCK else ()))
     parts = [
-        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
+        _MEMCPY,
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
         t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
         *(block(t, rows, vectors, kind) for vectors, most in blocks for rows in range(1, most + 1)),
         *(_by_rows(t, vectors, most, kind) for vectors, most in blocks),
         _tile(t, shape, kind),
-        _F16 if dtype == "f16" else _best_rows(t, shape, kind),
+        _by_tiles(dtype, kind) if dtype == "f16" else _best_rows(t, shape, kind),
     ]
     if kind == BLOCK and not t.group:
         few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))

@@ -90,7 +90,10 @@ def completed(text: str) -> str:
 def whole(text: str, features: str) -> str:
     """The module with all that it calls, but the kernels of products, for a CPU of these features."""
     hints = HINTS if "!llvm.loop" in text else ""
-    return completed(text + scales(text, features) + gemm.declarations(text) + library.declarations(text)) + hints
+    asks = gemm.asking(text, features)
+    return (
+        completed(text + scales(text, features) + gemm.declarations(text) + library.declarations(text) + asks) + hints
+    )
 
 
 @functools.cache

@@ -2,9 +2,11 @@
 
 ``egs_tiles_T(rows, n, k, a, ar, b, br, t)`` computes what ``egs_tile_T`` of ``gemm`` does where the left operand's
 elements lie along memory: at most 16 rows, n a multiple of 16. Sums of 4 tiles, 64 columns, stay in registers over the
-depth. T is bf16, u8s8 or s8u8; or f16, whose numbers are two bf16 each (``plan/cpu/split_halves.py``): the larger parts
-of a row, or of a pack, and behind all of them the smaller ones; k counts both, a multiple of 16 each, and four products
-of tiles make one. Of few rows both parts of a row are rows of one tile; very few are multiplied by vectors.
+depth. T is bf16, u8s8 or s8u8; or f16 or f32x3, whose numbers are two or three bf16 each (``plan/cpu/parts.py``): the
+largest parts of a row, or of a pack, and behind all of them the next ones; k counts all, a multiple of 16 each. Four
+products of tiles make one of f16. Six make one of f32x3, which leaves out what is under 2^-21 of a product. Of few rows
+of f16 both parts of a row are rows of one tile; very few are multiplied by vectors. ``egs_tile_runs_T`` does what
+``egs_runs_T`` does, of f32x3: the parts of a tap lie behind each other, and the taps in turn.
 
 Linux must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
 library. They are released behind each block."""
@@ -13,43 +15,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from egshape.lower.llvm.tile_steps import (
+    FLOATS,
+    LINE,
+    PARTS,
+    REST_LEFT,
+    REST_RIGHT,
+    RIGHT,
+    ROWS,
+    STACKED,
+    STEPS,
+    TWICE,
+    depth,
+)
 from egshape.plan.ir.packs import ROOM_BYTES
 
-ROWS = 16
-"""Rows of a tile, and elements of one of its rows."""
 LEAST_ROWS = 4
 """From here tiles are faster than vectors."""
 VECTOR_ROWS = 2
 """Up to here rows of f16 are multiplied by vectors."""
-_STEPS = {"bf16": "tdpbf16ps", "f16": "tdpbf16ps", "stacked": "tdpbf16ps", "u8s8": "tdpbusd", "s8u8": "tdpbsud"}
-_STACKED = "stacked"
-"""f16 of at most 8 rows: the smaller parts of a row are a row of the tile behind that of the larger ones."""
-_LINE = 64
 _MOST = 4
 """Tiles of sums: the first registers."""
-_LEFT, _RIGHT, _REST_LEFT, _REST_RIGHT = 4, 5, 6, 7
-_LEFTS, _RIGHTS = (4, 5), (6, 7)
-"""Of f16: larger and smaller parts."""
 
 
 def tiled(dtype: str, features: frozenset[str]) -> bool:
     """Whether a CPU multiplies elements of a kind by tiles."""
-    wanted = {"bf16": "+amx-bf16", "f16": "+amx-bf16", "u8s8": "+amx-int8", "s8u8": "+amx-int8"}.get(dtype)
-    return wanted is not None and {"+amx-tile", wanted} <= features
+    if dtype not in ("bf16", *PARTS, *STEPS):
+        return False
+    return {"+amx-tile", "+amx-int8" if dtype in STEPS else "+amx-bf16"} <= features
 
 
-def text(dtype: str) -> str:
+def text(dtype: str, runs: bool = False) -> str:
     """The function and what it needs, as LLVM IR."""
-    some = range(1, _MOST + 1)
-    kinds = (dtype, _STACKED) if dtype == "f16" else (dtype,)
-    columns = [_columns(kind, vectors) for kind in kinds for vectors in some]
-    return "".join([_declarations(dtype), _ASK, *columns, *map(_all, kinds), _either() if dtype == "f16" else ""])
+    kinds = {"f16": ("f16", STACKED), "f32x3": ("f32x3", TWICE)}.get(dtype, (dtype,))
+    columns = [_columns(kind, vectors, runs) for kind in kinds for vectors in range(1, _most(kind) + 1)]
+    functions = [*columns, *(_all(kind, runs) for kind in kinds)]
+    last = _either() if dtype == "f16" else _once_or_twice(runs) if dtype == "f32x3" else ""
+    return "".join([_declarations(dtype), *functions, last])
+
+
+def _most(kind: str) -> int:
+    """The most tiles of columns whose sums are held at once."""
+    return _MOST // 2 if kind == TWICE else _MOST
 
 
 def _declarations(dtype: str) -> str:
-    rows, lines = [0] * 8, [_LINE] * 8
-    for register in _RIGHTS if dtype == "f16" else (_RIGHT,):
-        rows[register] = ROWS
+    rows, lines = [ROWS] * 8, [LINE] * 8
     shape = [1, *[0] * 15, *(each for size in lines for each in (size, 0)), *[0] * 16, *rows, *[0] * 8]
     filled = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n" if dtype == "f16" else ""
     values = ", ".join(f"i8 {each}" for each in shape)
@@ -59,11 +70,11 @@ declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8 immarg)
 declare void @llvm.x86.tileloadd64(i8 immarg, ptr, i64)
 declare void @llvm.x86.tilestored64(i8 immarg, ptr, i64)
-declare void @llvm.x86.{_STEPS[dtype]}(i8 immarg, i8 immarg, i8 immarg)
+declare void @llvm.x86.{STEPS.get(dtype, FLOATS)}(i8 immarg, i8 immarg, i8 immarg)
 """
 
 
-_ASK = """@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [
+ASK = """@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [
   { i32, ptr, ptr } { i32 65535, ptr @egs_tiles_ask, ptr null }
 ]
 declare i64 @syscall(i64, ...)
@@ -72,23 +83,26 @@ define internal void @egs_tiles_ask() nounwind {
   ret void
 }
 """
-"""arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) of Linux, when a library is loaded that has the kernels."""
+"""arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) of Linux, when a library is loaded that calls the kernels."""
 
 
-def _all(dtype: str) -> str:
+def _all(dtype: str, runs: bool) -> str:
     """The shapes of the registers, then up to four tiles of columns at a time."""
-    rest = dtype not in ("f16", _STACKED)
-    name = {"f16": "f16_many", _STACKED: "f16_few"}.get(dtype, dtype)
+    rest = dtype not in PARTS
+    name = {"f16": "f16_many", STACKED: "f16_few", "f32x3": "f32x3_once"}.get(dtype, dtype)
+    more, most = _more_args(runs), _most(dtype)
+    below = ", i64 %upper, i64 %below" if dtype == TWICE else ""
     lines = [
-        f"define internal void @egs_tiles_{name}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t) "
-        "noinline nounwind {",
+        f"define internal void @egs_tiles_{name}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t"
+        f"{more}) noinline nounwind {{",
         "entry:",
         "  %shape = alloca [64 x i8], align 64",
         "  call void @llvm.memcpy.p0.p0.i64(ptr %shape, ptr @egs_tiles_shape, i64 64, i1 false)",
         "  %count = trunc i64 %rows to i8",
+        *(_halved() if below else ()),
     ]
-    for register in (*range(_MOST), *((_LEFT, _REST_LEFT) if rest else _LEFTS)):
-        lines += _shaped(f"r{register}", 48 + register, "%count")
+    for register, count in _row_counts(dtype).items():
+        lines += _shaped(f"r{register}", 48 + register, count)
     if rest:  # a register that is not used must have some shape too
         lines += [
             f"  %odd = and i64 %k, {ROWS - 1}",
@@ -96,8 +110,8 @@ def _all(dtype: str) -> str:
             f"  %deep = select i1 %even, i64 {ROWS}, i64 %odd",
             "  %deep8 = trunc i64 %deep to i8",
             "  %line8 = shl i8 %deep8, 2",
-            *_shaped("rest.rows", 48 + _REST_RIGHT, "%deep8"),
-            *_shaped("rest.line", 16 + 2 * _REST_LEFT, "%line8"),
+            *_shaped("rest.rows", 48 + REST_RIGHT, "%deep8"),
+            *_shaped("rest.line", 16 + 2 * REST_LEFT, "%line8"),
         ]
     lines += [
         "  call void @llvm.x86.ldtilecfg(ptr %shape)",
@@ -108,22 +122,64 @@ def _all(dtype: str) -> str:
         "  %j = phi i64 [ 0, %entry ], [ %jn, %next ]",
         "  %left = sub nsw i64 %n, %j",
         f"  %tiles = lshr i64 %left, {ROWS.bit_length() - 1}",
-        f"  %some = call i64 @llvm.umin.i64(i64 %tiles, i64 {_MOST})",
+        f"  %some = call i64 @llvm.umin.i64(i64 %tiles, i64 {most})",
         "  %jw = shl nuw nsw i64 %some, 4",
         "  %jn = add nuw nsw i64 %j, %jw",
         "  %bp = getelementptr i32, ptr %b, i64 %j",
         "  %tp = getelementptr i32, ptr %t, i64 %j",
-        f"  switch i64 %some, label %done [ {' '.join(f'i64 {v}, label %v{v}' for v in range(1, _MOST + 1))} ]",
+        f"  switch i64 %some, label %done [ {' '.join(f'i64 {v}, label %v{v}' for v in range(1, most + 1))} ]",
     ]
-    for vectors in range(1, _MOST + 1):
+    for vectors in range(1, most + 1):
         lines += [
             f"v{vectors}:",
-            f"  call void @egs_tiles_{dtype}_{vectors}(i64 %k, ptr %a, i64 %as, ptr %bp, i64 %bs, ptr %tp)",
+            f"  call void @egs_tiles_{dtype}_{vectors}(i64 %k, ptr %a, i64 %as, ptr %bp, i64 %bs, ptr %tp"
+            f"{more}{below})",
             "  br label %next",
         ]
     return "\n".join(
         [*lines, "next:", "  br label %head", "done:", "  call void @llvm.x86.tilerelease()", "  ret void", "}", ""]
     )
+
+
+def _more_args(runs: bool) -> str:
+    return ", i64 %al, i64 %bl, i64 %taps, ptr %table" if runs else ""
+
+
+def _row_counts(kind: str) -> dict[int, str]:
+    """The registers that have as many rows as there are, or as one of two tiles of rows has; one that is not used must
+    have some shape too."""
+    if kind == TWICE:
+        return {0: "%upper8", 1: "%upper8", 2: "%lower8", 3: "%lower8", 6: "%upper8", 7: "%lower8"}
+    rights = PARTS[kind].rights if kind in PARTS else (RIGHT, REST_RIGHT)
+    return {register: "%count" for register in range(8) if register not in rights}
+
+
+def _halved() -> Iterator[str]:
+    """The rows of two tiles."""
+    yield "  %odder = add nuw nsw i64 %rows, 1"
+    yield "  %upper = lshr i64 %odder, 1"
+    yield "  %lower = sub nsw i64 %rows, %upper"
+    yield "  %upper8 = trunc i64 %upper to i8"
+    yield "  %lower8 = trunc i64 %lower to i8"
+    yield "  %far = mul nsw i64 %upper, %ar"
+    yield "  %below = shl nsw i64 %far, 2"
+
+
+def _once_or_twice(runs: bool) -> str:
+    """f32x3 of rows that one tile holds, or of more."""
+    more = _more_args(runs)
+    args = f"i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t{more}"
+    return f"""define internal void @egs_tiles_f32x3({args}) nounwind {{
+  %few = icmp sle i64 %rows, {ROWS}
+  br i1 %few, label %once, label %twice
+once:
+  call void @egs_tiles_f32x3_once({args})
+  ret void
+twice:
+  call void @egs_tiles_{TWICE}({args})
+  ret void
+}}
+"""
 
 
 def _shaped(name: str, place: int, value: str) -> Iterator[str]:
@@ -205,69 +261,25 @@ def _loaded() -> str:
     )
 
 
-def _columns(dtype: str, vectors: int) -> str:
+def _columns(dtype: str, vectors: int, runs: bool) -> str:
     """Some tiles of columns over the whole depth."""
-    split = dtype in ("f16", _STACKED)
+    twice = dtype == TWICE
+    more = _more_args(runs) + ", i64 %upper, i64 %below" * twice
+    sums = [v + row * 2 for row in range(1 + twice) for v in range(vectors)]
     lines = [
-        f"define internal void @egs_tiles_{dtype}_{vectors}(i64 %k, ptr %a, i64 %as, ptr %b, i64 %bs, ptr %t) "
+        f"define internal void @egs_tiles_{dtype}_{vectors}(i64 %k, ptr %a, i64 %as, ptr %b, i64 %bs, ptr %t{more}) "
         "noinline nounwind {",
         "entry:",
-        *(f"  call void @llvm.x86.tilezero(i8 {v})" for v in range(vectors)),
-        "  %whole = lshr i64 %k, 1" if split else f"  %whole = and i64 %k, {-ROWS}",
-        f"  %step = mul nsw i64 %bs, {ROWS}",
-        *(["  %al = shl nsw i64 %whole, 2", "  %bl = mul nsw i64 %whole, %bs"] if split else []),
-        "  %some = icmp sgt i64 %whole, 0",
-        "  br i1 %some, label %loop, label %rest",
-        "loop:",
-        "  %l = phi i64 [ 0, %entry ], [ %ln, %loop ]",
-        "  %ap = phi ptr [ %a, %entry ], [ %an, %loop ]",
-        "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
-        *(_split_step(vectors, dtype) if split else _step(dtype, vectors, "s", "%ap", "%bp", _LEFT, _RIGHT)),
-        f"  %an = getelementptr i8, ptr %ap, i64 {_LINE}",
-        "  %bn = getelementptr i8, ptr %bp, i64 %step",
-        f"  %ln = add nuw nsw i64 %l, {ROWS}",
-        "  %more = icmp slt i64 %ln, %whole",
-        "  br i1 %more, label %loop, label %rest",
-        "rest:",
+        *([f"  %lower.t = mul nsw i64 %upper, {ROOM_BYTES}"] if twice else ()),
+        *(f"  call void @llvm.x86.tilezero(i8 {v})" for v in sums),
+        *depth(dtype, vectors, runs),
     ]
-    if not split:
+    if twice:
+        lines.append("  %t.below = getelementptr i8, ptr %t, i64 %lower.t")
+    for v in sums:
+        top, column = ("%t.below", v - 2) if twice and v > 1 else ("%t", v)
         lines += [
-            "  %ar = phi ptr [ %a, %entry ], [ %an, %loop ]",
-            "  %br = phi ptr [ %b, %entry ], [ %bn, %loop ]",
-            "  %odd = icmp slt i64 %whole, %k",
-            "  br i1 %odd, label %last, label %store",
-            "last:",
-            *_step(dtype, vectors, "r", "%ar", "%br", _REST_LEFT, _REST_RIGHT),
-            "  br label %store",
-            "store:",
-        ]
-    for v in range(vectors):
-        lines += [
-            f"  %tp{v} = getelementptr i8, ptr %t, i64 {_LINE * v}",
+            f"  %tp{v} = getelementptr i8, ptr {top}, i64 {LINE * column}",
             f"  call void @llvm.x86.tilestored64(i8 {v}, ptr %tp{v}, i64 {ROOM_BYTES})",
         ]
     return "\n".join([*lines, "  ret void", "}", ""])
-
-
-def _step(dtype: str, vectors: int, name: str, a: str, b: str, left: int, right: int) -> Iterator[str]:
-    """The products of a tile of the left operand with those beside each other of the right one."""
-    yield f"  call void @llvm.x86.tileloadd64(i8 {left}, ptr {a}, i64 %as)"
-    for v in range(vectors):
-        yield f"  %{name}b{v} = getelementptr i8, ptr {b}, i64 {_LINE * v}"
-        yield f"  call void @llvm.x86.tileloadd64(i8 {right}, ptr %{name}b{v}, i64 %bs)"
-        yield f"  call void @llvm.x86.{_STEPS[dtype]}(i8 {v}, i8 {left}, i8 {right})"
-
-
-def _split_step(vectors: int, dtype: str) -> Iterator[str]:
-    """The same of f16: both parts of the one with both of the other."""
-    lefts = {_LEFTS[0]: "%ap"} if dtype == _STACKED else dict(zip(_LEFTS, ("%ap", "%alp"), strict=True))
-    yield "  %alp = getelementptr i8, ptr %ap, i64 %al"
-    yield "  %blp = getelementptr i8, ptr %bp, i64 %bl"
-    for register, place in lefts.items():
-        yield f"  call void @llvm.x86.tileloadd64(i8 {register}, ptr {place}, i64 %as)"
-    for v in range(vectors):
-        for register, place, name in zip(_RIGHTS, ("%bp", "%blp"), "hl", strict=True):
-            yield f"  %{name}b{v} = getelementptr i8, ptr {place}, i64 {_LINE * v}"
-            yield f"  call void @llvm.x86.tileloadd64(i8 {register}, ptr %{name}b{v}, i64 %bs)"
-            for left in lefts:
-                yield f"  call void @llvm.x86.{_STEPS[dtype]}(i8 {v}, i8 {left}, i8 {register})"

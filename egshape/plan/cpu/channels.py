@@ -16,7 +16,7 @@ from egshape.dims import Dim
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 from egshape.plan.analysis.elements import is_elementwise
-from egshape.plan.cpu.convolution import products as convolution
+from egshape.plan.cpu.convolution import kinds
 from egshape.plan.ir.packs import pack_step
 
 FULL = 0.6
@@ -49,7 +49,7 @@ def _turned(block: Block) -> Block:
 
 def _gains(op: Op) -> bool:
     """Whether an op is a convolution of images, channels first, whose features fill vectors."""
-    if not convolution.is_product(op):
+    if not kinds.is_product(op):
         return False
     batch, feature, space, _, _, _, *result = op.attrs["numbers"]
     channels = op.result.type.dims[1].const

@@ -2,7 +2,7 @@
 
 bf16 is multiplied by pairs (``loops.Product``): a row of the left operand, or a column of the right one, is two numbers
 side by side after the other, a 0 behind an odd depth. f16 is two bf16 where a CPU multiplies these by tiles
-(``split_halves``); else it is widened first, and the product is one of f32."""
+(``parts``); else it is widened first, and the product is one of f32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
-from egshape.plan.cpu import split_halves
+from egshape.plan.cpu import parts
 from egshape.plan.cpu.contraction import Operands, packed_product, summed
 from egshape.plan.cpu.half_operands import SUMS as _SUMS
 from egshape.plan.cpu.half_operands import Operand, constant, flat, packed_along, panels
@@ -57,7 +57,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
         dot(p, op)
         p.buffer(cluster.result)
     elif left.dtype == "f16" and p.target.tiles:
-        place, panel = split_halves.rows(left, k), replace(split_halves.panels(right, k, n), few=m, elements="f16")
+        place, panel = parts.rows(left, k), replace(parts.panels(right, k, n), few=m, elements="f16")
         packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
     elif left.dtype == "bf16":
         place, panel = _pairs(left, k), replace(_panels(right, k, n), few=m, elements="bf16")

@@ -11,6 +11,7 @@ from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.types import dtype_name, numpy_dtype
 from egshape.plan.analysis.elements import ZERO
+from egshape.plan.cpu import pages
 from egshape.plan.form.matrices import (
     ONE,
     Axes,
@@ -18,10 +19,7 @@ from egshape.plan.form.matrices import (
 )
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Buffer, If, Matrix, Pack, Product, Stmt, Test, linear
-from egshape.plan.ir.packs import FEW_ROWS, pack_columns, pack_count, pack_room, pack_step
-
-LINE = 64
-"""Bytes of a line of the cache."""
+from egshape.plan.ir.packs import FEW_ROWS, TILES_ALONE, pack_columns, pack_count, pack_room, pack_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +39,16 @@ class Right:
     unit: int = 1
     direct: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What its packs are made for."""
+        return self.elements if self.elements in TILES_ALONE else self.dtype
+
+    @property
+    def width(self) -> int:
+        """Columns of a full panel."""
+        return pack_columns(self.kind)
+
     def columns(self, p: Steps) -> Dim:
         """Index of the panel: a new loop variable, or 0 where there is one only."""
         return ZERO if self.n.const is not None and self.n.const <= pack_room(self.dtype) else symbol(p.name("i"))
@@ -49,14 +57,14 @@ class Right:
     def count(self) -> Dim:
         """The number of panels."""
         if self.n.const is None:
-            return ceildiv(self.n, const(pack_columns(self.dtype)))
-        return const(pack_count(self.n.const, self.dtype))
+            return ceildiv(self.n, const(self.width))
+        return const(pack_count(self.n.const, self.kind))
 
     def product(
         self, panel: Dim, m: Dim, left: Matrix, row: Dim, column: Dim, value: str, body: Stmt, at: Dim | None = None
     ) -> Product:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
-        start = panel * pack_columns(self.dtype)
+        start = panel * self.width
         direct = None
         if self.direct and self.buffer.data is None and not self.elements:
             wide = self.wide
@@ -82,14 +90,14 @@ class Right:
 
     def turned(self, panel: Dim) -> Matrix:
         """A panel as a left side: (columns, k)."""
-        start, step = panel * pack_columns(self.dtype), const(pack_step(self.dtype))
+        start, step = panel * self.width, const(pack_step(self.dtype))
         if self.buffer.data is None and self.wide.column is ONE:
             return Matrix(self.wide.buffer, self.wide.offset + start, ONE, self.wide.row)
         return Matrix(self.buffer, self.offset + start * self.k, ONE, ceildiv(self.some(panel), step) * step)
 
     def some(self, panel: Dim) -> Dim:
         """The columns of a panel."""
-        width, last = pack_columns(self.dtype), self.count.const
+        width, last = self.width, self.count.const
         if panel is ZERO and last in (0, 1):
             return self.n
         most = const(width)
@@ -166,12 +174,13 @@ def _constant_packs(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | N
     return joined([packs(each) for each in found], numpy_dtype(wide.buffer.dtype))
 
 
-def packs(whole: np.ndarray) -> np.ndarray:
-    """A (k, n) matrix as panels one after the other."""
+def packs(whole: np.ndarray, kind: str = "") -> np.ndarray:
+    """A (k, n) matrix as panels one after the other, of a kind of elements if not of its dtype."""
+    kind = kind or dtype_name(whole.dtype)
     k, n = whole.shape
-    width, step = (each(dtype_name(whole.dtype)) for each in (pack_columns, pack_step))
+    width, step = pack_columns(kind), pack_step(dtype_name(whole.dtype))
     out, at = aligned(k * (-(-n // step) * step), whole.dtype), 0
-    count = pack_count(n, dtype_name(whole.dtype))
+    count = pack_count(n, kind)
     for begin in range(0, count * width, width):
         part = whole[:, begin : n if begin == (count - 1) * width else begin + width]
         room = -(-part.shape[1] // step) * step
@@ -188,8 +197,5 @@ def joined(packed: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray:
 
 
 def aligned(size: int, dtype: np.dtype) -> np.ndarray:
-    """Zeros that begin where a line of the cache does: a vector that lies in two lines takes two reads."""
-    count = size * dtype.itemsize
-    room = np.zeros(count + LINE, np.uint8)
-    begin = -room.ctypes.data % LINE
-    return room[begin : begin + count].view(dtype)
+    """Zeros that begin where a line of the cache does."""
+    return pages.zeros(size * dtype.itemsize).view(dtype)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from egshape.ir.graph import Block, Op, Value
-from egshape.plan.cpu import byte_elements, contraction, halves, integers
+from egshape.plan.cpu import byte_elements, contraction, float_products, halves, integers
 from egshape.plan.cpu.convolution import bytes as convolution_bytes
+from egshape.plan.cpu.convolution import in_parts, kinds
 from egshape.plan.cpu.convolution import products as convolution
 from egshape.plan.form import convolution_loops, epilogue
 from egshape.plan.form.steps import Steps
@@ -17,7 +18,7 @@ def is_product(p: Steps, op: Op) -> bool:
     return (
         contraction.is_product(op)
         or halves.is_product(op)
-        or convolution.is_product(op)
+        or kinds.is_product(op)
         or byte_elements.is_product(p, op)
         or convolution_bytes.is_product(p, op)
     )
@@ -35,7 +36,7 @@ class Cluster(epilogue.Cluster):
         elif halves.is_product(self.ops[0]):
             halves.emit(p, self)
         else:
-            contraction.product(p, self)
+            float_products.emit(p, self)
 
 
 def find(
@@ -52,5 +53,6 @@ def _convolution(p: Steps, cluster: Cluster) -> None:
         convolution_loops.direct(p, cluster.ops[0])
         p.buffer(cluster.result)
         return
-    c = convolution_bytes.Bytes(p, cluster) if whole else convolution.Convolution(p, cluster)
-    c.emit()
+    split = not whole and kinds.in_parts(p, cluster.ops[0])
+    kind = convolution_bytes.Bytes if whole else in_parts.InParts if split else convolution.Convolution
+    kind(p, cluster).emit()

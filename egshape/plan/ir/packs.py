@@ -13,9 +13,14 @@ ROOM_BYTES = 256
 vectors wide then, or two and two."""
 
 
-def pack_columns(dtype: str) -> int:
-    """Columns of a full panel."""
-    return PACK_BYTES // itemsize(dtype)
+TILES_ALONE = ("f32x3",)
+"""Kinds of elements that only tiles multiply."""
+SUM_BYTES = 4
+
+
+def pack_columns(kind: str) -> int:
+    """Columns of a full panel. Of products by tiles alone: four tiles."""
+    return ROOM_BYTES // SUM_BYTES if kind in TILES_ALONE else PACK_BYTES // itemsize(kind)
 
 
 def pack_room(dtype: str) -> int:
@@ -23,9 +28,11 @@ def pack_room(dtype: str) -> int:
     return ROOM_BYTES // itemsize(dtype)
 
 
-def pack_count(columns: int, dtype: str) -> int:
+def pack_count(columns: int, kind: str) -> int:
     """The number of panels of so many columns."""
-    return max(-(-(columns - pack_step(dtype)) // pack_columns(dtype)), min(columns, 1))
+    if kind in TILES_ALONE:
+        return -(-columns // pack_columns(kind))
+    return max(-(-(columns - pack_step(kind)) // pack_columns(kind)), min(columns, 1))
 
 
 def pack_step(dtype: str) -> int:
@@ -38,15 +45,15 @@ QUAD = 4
 
 
 PAIR = 2
-"""Numbers of an element of a product of bf16, or of f16 in two parts."""
+"""Numbers of an element of a product of bf16, or of parts of f16 or f32, which are bf16."""
 
 
-GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR}
+GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR, "f32x3": PAIR}
 """Numbers of an element of a product, by its kind of elements."""
 
 
 TILE_DEPTH = 16
-"""Elements of a row of a tile, a multiple of which the depth of products of f16 in two parts is."""
+"""Elements of a row of a tile, a multiple of which the depth of products of numbers in parts is."""
 
 
 FEW_ROWS = 16

@@ -46,12 +46,14 @@ class Places(Sums):
         apart = self.spread[-1] * self.a["rhs_dilation"][-1]
         return self.last and self.groups == 1 and apart == 1
 
-    def table(self, pair: Callable[[Dim, Dim, Dim], tuple[Dim, Dim]], sizes: tuple[Dim, ...]) -> Buffer:
-        """What a product knows of the taps, or of the first one of each line where these are joined: two numbers of
-        each, made of its number in the kernel, of how far what it reads lies from what the first tap reads, and of its
-        place in the table."""
+    def table(
+        self, pair: Callable[[Dim, Dim, Dim], tuple[Dim, Dim]], sizes: tuple[Dim, ...], joined: bool | None = None
+    ) -> Buffer:
+        """What a product knows of the taps, or of the first one of each line where these are ``joined``, if it is said:
+        two numbers of each, made of its number in the kernel, of how far what it reads lies from what the first tap
+        reads, and of its place in the table."""
         p = self.p
-        counts = (*self.taps[:-1], ONE) if self.joined else self.taps
+        counts = (*self.taps[:-1], ONE) if (self.joined if joined is None else joined) else self.taps
         taps = tuple(index_of(p, size) for size in counts)
         number = linear(
             tuple(tap * spread + first for tap, spread, first in zip(taps, self.spread, self.first, strict=True)),

@@ -14,8 +14,6 @@ from dataclasses import replace
 
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
-from egshape.ir.graph import Op
-from egshape.ops.contraction import summed_in
 from egshape.plan.analysis.elements import ZERO
 from egshape.plan.cpu.convolution.operands import index_of
 from egshape.plan.cpu.convolution.places import Places
@@ -32,18 +30,6 @@ TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
 Products = Callable[[Dim, Matrix, Stmt], Product]
 """A panel's product with some rows of a left side and its epilogue."""
-
-
-def is_product(op: Op) -> bool:
-    """Whether a convolution is computed by products, or direct sums, of f32 or f64; 16-bit floats are widened."""
-    if op.name != "convolution" or op.result.type.rank < 3:
-        return False
-    dtype = op.attrs["dtype"]
-    return (
-        summed_in(dtype) in ("f32", "f64")
-        and op.attrs["batch_groups"] == 1
-        and all(x.type.dtype == dtype for x in op.operands[:2])
-    )
 
 
 class Convolution(Places):

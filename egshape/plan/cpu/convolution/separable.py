@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, symbol
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices
+from egshape.plan.cpu.convolution.kinds import is_product
 from egshape.plan.cpu.convolution.operands import index_of
-from egshape.plan.cpu.convolution.products import Convolution, is_product
+from egshape.plan.cpu.convolution.products import Convolution
 from egshape.plan.form import epilogue
 from egshape.plan.form.matrices import ONE, loops, parts
 from egshape.plan.form.steps import Steps

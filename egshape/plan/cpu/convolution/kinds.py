@@ -1,0 +1,51 @@
+"""Which convolutions are computed by products, and which of these by tiles, in parts."""
+
+from __future__ import annotations
+
+from egshape.dims import product as total
+from egshape.ir.graph import Op
+from egshape.ops.contraction import summed_in
+from egshape.plan.cpu import parts
+from egshape.plan.form.steps import Steps
+
+LEAST = 64
+"""Output features times taps from which making parts of an element is a small part of its products."""
+SHALLOW = 192
+"""Depth of a product under which tiles take about as long as vectors."""
+LARGEST = 6 << 20
+"""Bytes of a kernel in parts: one that comes from far caches takes longer to read in parts than to multiply whole."""
+PART_BYTES = 2
+FILLED = 0.6
+"""How much of whole tiles the channels fill at least."""
+
+
+def is_product(op: Op) -> bool:
+    """Whether a convolution is computed by products, or direct sums, of f32 or f64; 16-bit floats are widened."""
+    if op.name != "convolution" or op.result.type.rank < 3:
+        return False
+    dtype = op.attrs["dtype"]
+    return (
+        summed_in(dtype) in ("f32", "f64")
+        and op.attrs["batch_groups"] == 1
+        and all(x.type.dtype == dtype for x in op.operands[:2])
+    )
+
+
+def in_parts(p: Steps, op: Op) -> bool:
+    """Whether it is one of f32 in parts: a constant kernel, channels last, and enough products of each element of the
+    input."""
+    if not p.target.tiles or not is_product(op):
+        return False
+    a, kernel = op.attrs, op.operands[1].type.dims
+    *_, k_in, k_out, k_space, _, o_feature, _ = a["numbers"]
+    if a["dtype"] != "f32" or a["feature_groups"] != 1 or o_feature != op.result.type.rank - 1:
+        return False
+    each, channels = (kernel[k_out] * total(kernel[axis] for axis in k_space)).const, kernel[k_in].const
+    room = parts.room_of(kernel[k_in]).const
+    features = kernel[k_out].const
+    if not each or not channels or not features or room is None or each < LEAST or channels < FILLED * room:
+        return False
+    if each // features * room < SHALLOW or each * room * parts.PARTS["f32"] * PART_BYTES > LARGEST:
+        return False
+    found = p.arrays.of(op.operands[1])
+    return found is not None and parts.fits(found)

@@ -1,0 +1,218 @@
+"""Floats in parts for products by tiles: x is the sum of some bf16, exactly, and a product that of products of parts.
+
+An f16 is two parts, an f32 three. A row of the left operand, or a pack of the right one, is its largest parts as pairs,
+as those of bf16, then the next ones (in a pack of f32 those of a tile, then those of the next one); the depth of each
+is filled with zeros to whole tiles. Parts are what is left of x without its last bits. Products of the smallest parts
+of f32, all together under 2^-21 of a product, are left out: nothing of numbers of at most 16 bits.
+
+Infinity times a number has to be infinity, and not a sum of infinities of both signs, or 0 times infinity. Parts of f16
+have all the sign of x, and none is 0 unless x is. A right operand of f32 must be a constant that is finite (``fits``);
+in place of a part that is 0 it has the least number of the sign of x. The smaller parts of a left one may be 0, and are
+where x is infinite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from egshape.dims import Dim, ceildiv, const, symbol
+from egshape.dims import product as total
+from egshape.plan.cpu.half_operands import SUMS, Operand, constant, flat, packed_along
+from egshape.plan.cpu.half_operands import panels as pair_panels
+from egshape.plan.cpu.packing import Right
+from egshape.plan.form.dots import converted
+from egshape.plan.form.matrices import ONE, loops
+from egshape.plan.form.steps import Steps
+from egshape.plan.ir.loops import Call, Const, Expr, Let, Matrix, Stmt, Store, Var
+from egshape.plan.ir.packs import PAIR, TILE_DEPTH, pack_columns, pack_step
+
+PART = "ui16"
+"""The bits of a part."""
+PARTS = {"f16": 2, "f32": 3}
+ELEMENTS = {"f16": "f16", "f32": "f32x3"}
+"""``Product.elements`` of numbers in parts."""
+SMALLEST = 2.0**-100
+"""Numbers of an f32 constant are 0 or at least this: tiles take parts under 2^-126 as 0."""
+_LEAST = np.float32(2.0**-126)
+_BITS = "i32"
+_KEPT, _SHIFT, _INFINITY, _MAGNITUDE = -65536, 16, 0x7F800000, 0x7FFFFFFF
+"""The bits of an f32 that a bf16 has; those of infinity, and all but the sign."""
+
+
+def room_of(k: Dim) -> Dim:
+    """Numbers of a row of one part: whole tiles."""
+    step = const(TILE_DEPTH * PAIR)
+    return ceildiv(k, step) * step
+
+
+def apart(room: int) -> int:
+    """Numbers from a row of f32 in parts of ``room`` numbers to the next one: an odd number of the cache's lines, since
+    rows of a tile that lie a power of two apart push each other out."""
+    line = TILE_DEPTH * PAIR
+    return (room * PARTS["f32"] // line | 1) * line
+
+
+def rows(side: Operand, k: Dim) -> Matrix:
+    """The operand as rows of all parts."""
+    room, count = room_of(k), PARTS[side.dtype]
+    target = side.p.scratch("parts", PART, total(size for _, size in side.places) * room * count)
+    start, rest = flat(side.places) * room * count, symbol(side.p.name("i"))
+    many = total(size for _, size in side.free)
+    side.p.start()
+    lets, found = split(side.p, side.dtype, side.read())
+    places = [start + room * number for number in range(count)]
+    here = flat(side.d.deep)
+    each = [Store(target, at + here, part) for at, part in zip(places, found, strict=True)]
+    body = [
+        *loops(side.d.deep, [*lets, *each]),
+        *loops([(rest, room - k)], [Store(target, at + k + rest, Const(PART, 0)) for at in places]),
+    ]
+    side.p.run("split", loops(side.places, body), (target,), once=True)
+    row = room * count // PAIR
+    return Matrix(target, flat(side.d.batch) * many * room * count, row, ONE)
+
+
+def panels(side: Operand, k: Dim, n: Dim) -> Right:
+    """The operand as panels of all parts, made now if it is constant, which one of f32 must be."""
+    depth = room_of(k) * PARTS[side.dtype] // PAIR
+    data = constant(side, k, n, arranged)
+    if data is not None:
+        return pair_panels(side, depth, n, data)
+    if side.along:
+        return packed_along(side, rows(side, k), depth, n)
+    right = pair_panels(side, depth, n)
+    side.p.start()
+    side.p.run("pack", loops(side.d.batch, _packing(side, right, k)), (right.buffer,))
+    return right
+
+
+def _packing(side: Operand, right: Right, k: Dim) -> tuple[Stmt, ...]:
+    """Statements that store the panels of one place of the batch, zeros behind the depth."""
+    panel, j, deep, odd, rest = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(4))
+    start, some, step = panel * pack_columns(SUMS), right.some(panel), const(pack_step(SUMS))
+    width = ceildiv(some, step) * step
+    base, room, count = right.offset + start * right.k, room_of(k) // PAIR, PARTS[side.dtype]
+
+    def stored(pair: Dim, words: list[Expr]) -> list[Stmt]:
+        return [
+            Store(right.buffer, base + (pair + room * number) * width + j, word) for number, word in enumerate(words)
+        ]
+
+    def pair(number: Dim, each: int) -> list[Stmt]:
+        lets, words = list[Stmt](), list[Expr]()
+        for half in range(each):
+            more, found = _parts(side.p, side.dtype, side.at(number * PAIR + half, start + j))
+            lets += more
+            words = (
+                [Call(_BITS, "or", (low, _kept(part))) for low, part in zip(words, found, strict=True)]
+                if half
+                else [_high(part) for part in found]
+            )
+        return [*lets, *stored(number, words)]
+
+    whole = loops([(deep, k // PAIR), (j, some)], pair(deep, PAIR))
+    last = loops([(odd, k % PAIR), (j, some)], pair(k // PAIR, 1))
+    pairs = ceildiv(k, const(PAIR))
+    empty = stored(pairs + rest, [Const(_BITS, 0)] * count)
+    return loops([(panel, right.count)], [*whole, *last, *loops([(rest, room - pairs), (j, some)], empty)])
+
+
+def split(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]:
+    """The bits of the parts of an element of a left operand, and the statements before them."""
+    lets, found = _parts(p, dtype, element)
+    return lets, [converted(PART, _high(part)) for part in found]
+
+
+def _parts(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]:
+    """The parts of an element, the largest first, as f32, and the statements before it."""
+    x = Var(SUMS, p.name("v"))
+    lets, found = (_two if dtype == "f16" else _three)(p, x)
+    return [Let(x.name, converted(SUMS, element)), *lets], found
+
+
+def _two(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
+    """The larger part is x without its last bits; where nothing is left both are x / 2."""
+    bits, larger = Var(_BITS, p.name("v")), Var(SUMS, p.name("v"))
+    short = _equal(bits, _kept(x))
+    half = Call(SUMS, "multiply", (x, Const(SUMS, 0.5)))
+    lets: list[Stmt] = [
+        Let(bits.name, _bits(x)),
+        Let(larger.name, Call(SUMS, "select", (short, half, _float(_kept(x))))),
+    ]
+    return lets, [larger, Call(SUMS, "select", (short, larger, _less(x, larger)))]
+
+
+def _three(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
+    """Each part is what is left without its last bits; nothing is left of an infinity."""
+    largest, rest, middle = (Var(SUMS, p.name("v")) for _ in range(3))
+    infinite = _equal(Call(_BITS, "and", (_bits(x), Const(_BITS, _MAGNITUDE))), Const(_BITS, _INFINITY))
+    lets: list[Stmt] = [
+        Let(largest.name, _float(_kept(x))),
+        Let(rest.name, Call(SUMS, "select", (infinite, Const(SUMS, 0.0), _less(x, largest)))),
+        Let(middle.name, _float(_kept(rest))),
+    ]
+    return lets, [largest, middle, _less(rest, middle)]
+
+
+def _less(one: Expr, two: Expr) -> Expr:
+    return Call(SUMS, "subtract", (one, two))
+
+
+def _equal(one: Expr, two: Expr) -> Expr:
+    return Call("i1", "compare", (one, two), (("direction", "EQ"), ("kind", "SIGNED")))
+
+
+def _float(bits: Expr) -> Expr:
+    return Call(SUMS, "bitcast_convert", (bits,))
+
+
+def _bits(number: Expr) -> Expr:
+    return Call(_BITS, "bitcast_convert", (number,))
+
+
+def _kept(number: Expr) -> Expr:
+    """The bits of an f32 that a bf16 has, where they are."""
+    return Call(_BITS, "and", (_bits(number), Const(_BITS, _KEPT)))
+
+
+def _high(number: Expr) -> Expr:
+    """The same as the lower half."""
+    return Call(_BITS, "shift_right_logical", (_bits(number), Const(_BITS, _SHIFT)))
+
+
+def fits(array: np.ndarray) -> bool:
+    """Whether a constant of f32 may be a right operand in parts."""
+    magnitude = np.abs(array)
+    return bool((np.isfinite(array) & ((magnitude >= SMALLEST) | (array == 0))).all())
+
+
+def arranged(array: np.ndarray) -> np.ndarray:
+    """(k, n) f16 or f32 as (whole tiles, n) elements: pairs of the largest parts, then pairs of the next ones."""
+    (k, n), step = array.shape, TILE_DEPTH * PAIR
+    x = np.zeros((-(-k // step) * step, n), np.float32)
+    x[:k] = array
+    pairs = [
+        (part.view(np.uint32) >> _SHIFT).astype(np.uint16).reshape(-1, PAIR, n)
+        for part in constant_parts(x, array.dtype)
+    ]
+    if array.dtype == np.float32:  # the parts of a tile behind each other
+        pairs = [np.stack([each.reshape(-1, TILE_DEPTH, PAIR, n) for each in pairs], 1).reshape(-1, PAIR, n)]
+    return np.ascontiguousarray(np.concatenate(pairs).transpose(0, 2, 1)).reshape(-1).view("<i4").reshape(-1, n)
+
+
+def constant_parts(x: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
+    """The parts of f16, as f32, or of finite f32, all of the sign of x, and none 0 unless x is."""
+    short = _shortened(x) == x.view(np.uint32)
+    if dtype == np.float16:
+        with np.errstate(invalid="ignore"):
+            larger = np.where(short, x * np.float32(0.5), _shortened(x).view(np.float32))
+            return [larger, np.where(short, larger, x - larger)]
+    largest = _shortened(x).view(np.float32)
+    rest = x - largest
+    middle = _shortened(rest).view(np.float32)
+    least = np.copysign(_LEAST, x)
+    return [np.where((part == 0) & (x != 0), least, part) for part in (largest, middle, rest - middle)]
+
+
+def _shortened(x: np.ndarray) -> np.ndarray:
+    """The bits of f32 that bf16 have."""
+    return x.view(np.uint32) & np.uint32(_KEPT % 2**32)

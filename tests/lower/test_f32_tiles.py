@@ -1,0 +1,271 @@
+"""f32 by tiles: three bf16 a number (``plan/cpu/parts.py``), in products and convolutions."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.dims import const, symbol
+from egshape.ir.builder import BlockBuilder
+from egshape.lower.llvm.tiles import tiled
+from egshape.plan.cpu import parts
+from egshape.plan.ir.program import Run
+from egshape.plan.ir.walk import statements
+from egshape.plan.targets import plan
+from egshape.runtime.abi.tiles import has_tiles
+from tests.fuzz.differential import argument, graph_of
+from tests.lower.checking import compiled
+from tests.lower.test_convolution import Case, reference
+from tests.lower.test_halves import dot
+
+here = pytest.mark.skipif(not has_tiles(), reason="this machine has no tile registers (AMX)")
+F32 = np.float32
+
+
+def some(rng, *shape):
+    """Numbers of all sizes that f32 products are made of."""
+    return (rng.standard_normal(shape) * 2.0 ** rng.integers(-20, 20, shape)).astype(F32)
+
+
+def test_an_f32_is_three_bf16():
+    """Exactly; none is 0 where the number is not, and all have its sign."""
+    rng, edges = np.random.default_rng(0), F32([1, -1, 3, 257, 65537, 2**24 - 1, 2.0**-100, np.finfo(F32).max, 0, -0.0])
+    x = np.concatenate([some(rng, 4000), edges])
+    found = parts.constant_parts(x, x.dtype)
+    np.testing.assert_array_equal(sum(part.astype(np.float64) for part in found).astype(F32), x)
+    for part in found:
+        np.testing.assert_array_equal(part.view(np.uint32) & 0xFFFF, 0)
+        np.testing.assert_array_equal(np.sign(part), np.sign(x))
+        assert ((part != 0) == (x != 0)).all()
+
+
+def test_which_constants_are_put_into_parts():
+    fine = np.ones((3, 3), F32)
+    assert parts.fits(fine) and parts.fits(np.zeros((2, 2), F32))
+    for wrong in (np.inf, np.nan, 2.0**-101, 1e-45):
+        other = fine.copy()
+        other[1, 1] = wrong
+        assert not parts.fits(other)
+
+
+def test_rows_lie_an_odd_number_of_lines_apart():
+    assert [parts.apart(room) for room in (32, 64, 256, 1024)] == [96, 224, 800, 3104]
+
+
+def test_who_multiplies_f32_by_tiles():
+    assert tiled("f32x3", frozenset(("+amx-tile", "+amx-bf16"))) and not tiled("f32x3", frozenset(("+amx-tile",)))
+
+
+# -- products ---------------------------------------------------------------------------------------------------------
+
+
+def constant(b, array):
+    return b.one("constant", (), {"value": array})
+
+
+def product(weights, rows="m", epilogue=True):
+    """x (rows, k) by a constant (k, n), and a bias and tanh."""
+    b = BlockBuilder()
+    k, n = weights.shape
+    m = symbol(rows) if isinstance(rows, str) else const(rows)
+    y = dot(b, argument(b, "x", "f32", [m, const(k)]), constant(b, weights), dtype="f32")
+    return graph_of(b, b.one("tanh", [y]) if epilogue else y)
+
+
+def kinds(graph):
+    """The elements of the products that are planned with tiles."""
+    steps = plan(graph, tiles=True).steps
+    bodies = [step.kernel.body for step in steps if isinstance(step, Run)]
+    return {each.elements for body in bodies for each in statements(body) if type(each).__name__ == "Product"}
+
+
+def test_products_with_constants_are_planned_in_parts():
+    fine = np.ones((256, 128), F32)
+    assert kinds(product(fine)) == {"", "f32x3"}
+    assert kinds(product(fine, 500)) == {"f32x3"}
+    assert kinds(product(fine, 20)) == kinds(product(fine[:100])) == kinds(product(fine[:, :40])) == {""}
+    assert kinds(product(np.full((256, 128), np.inf, F32))) == {""}
+    assert kinds(product(np.ones((1024, 2048), F32))) == {""}  # it would lie in memory twice
+    assert {step.kernel.label for step in plan(product(fine)).steps if isinstance(step, Run)} == {"dot_general_tanh"}
+
+
+@here
+@pytest.mark.parametrize(("k", "n"), [(192, 128), (250, 130), (256, 192), (1100, 129), (2100, 144)])
+def test_products_are_as_exact_as_those_of_vectors(k, n):
+    """Each depth (several pieces too), and every number of rows around the limits."""
+    rng = np.random.default_rng(1)
+    weights = (rng.standard_normal((k, n)) / np.sqrt(k)).astype(F32)
+    function = compiled(product(weights, epilogue=False))
+    for rows in (1, 47, 48, 49, 64, 96, 97, 113, 300):
+        x = rng.standard_normal((rows, k)).astype(F32)
+        exact = x.astype(np.float64) @ weights.astype(np.float64)
+        scale = np.abs(x).astype(np.float64) @ np.abs(weights).astype(np.float64)
+        error = np.abs(np.asarray(function(x)) - exact) / scale
+        assert error.max() < 2.0**-21, f"{rows} rows"
+        assert np.abs(error).mean() < 2.0**-24
+
+
+@here
+def test_integers_of_16_bits_are_multiplied_exactly():
+    """As selections by constant ones are."""
+    rng = np.random.default_rng(2)
+    x = rng.integers(-60000, 60000, (70, 256)).astype(F32)
+    chosen = np.zeros((256, 128), F32)
+    chosen[rng.integers(0, 256, 128), np.arange(128)] = 1
+    np.testing.assert_array_equal(np.asarray(compiled(product(chosen, epilogue=False))(x)), x @ chosen)
+    small, weights = rng.integers(-30, 30, (70, 256)).astype(F32), rng.integers(-300, 300, (256, 128)).astype(F32)
+    np.testing.assert_array_equal(np.asarray(compiled(product(weights, epilogue=False))(small)), small @ weights)
+
+
+@here
+def test_what_is_not_finite():
+    """Infinity times parts is infinity, also of numbers that one bf16 holds; times 0 it is no number."""
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((256, 128)).astype(F32)
+    weights[3], weights[5, :7], weights[9] = 1, 0, F32(1.5)
+    x = rng.standard_normal((60, 256)).astype(F32)
+    x[0, 3], x[1, 3], x[2, 5], x[3, 7], x[4, 9] = np.inf, -np.inf, np.inf, np.nan, -np.inf
+    x[5, 3], x[5, 9] = np.inf, -np.inf
+    x[6] = np.finfo(F32).max
+    with np.errstate(all="ignore"):
+        exact = np.asarray(compiled(product(weights, epilogue=False))(x)), x @ weights
+    for row in range(6):
+        np.testing.assert_array_equal(*(each[row] for each in exact))
+    np.testing.assert_array_equal(np.isfinite(exact[0][7:]), True)
+
+
+@here
+def test_results_have_the_same_bits_with_two_threads():
+    rng = np.random.default_rng(4)
+    graph = product((rng.standard_normal((1100, 200)) / 30).astype(F32))
+    x = rng.standard_normal((500, 1100)).astype(F32)
+    one, two = (np.asarray(egshape.compile(graph, threads=threads)(x)) for threads in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_a_constant_of_two_products_is_put_into_parts_once():
+    b = BlockBuilder()
+    weights = constant(b, np.ones((256, 256), F32))
+    x = argument(b, "x", "f32", [symbol("m"), const(256)])
+    graph = graph_of(b, dot(b, dot(b, x, weights, dtype="f32"), weights, dtype="f32"))
+    steps = plan(graph, tiles=True).steps
+    found = [each for step in steps if isinstance(step, Run) for each in statements(step.kernel.body)]
+    packs = {each.right for each in found if getattr(each, "elements", "") == "f32x3"}
+    assert len(packs) == 1
+
+
+# -- convolutions -----------------------------------------------------------------------------------------------------
+
+WIDE = {"layout": "last", "channels": 32, "outputs": 40}
+CASES = {
+    "plain": Case(**WIDE),
+    "channels that fill no tile": Case(layout="last", channels=40, outputs=24),
+    "strides": Case(**WIDE, strides=(2, 2)),
+    "strides along lines": Case(**WIDE, strides=(1, 2)),
+    "strides from line to line": Case(**WIDE, strides=(3, 1)),
+    "dilated": Case(**WIDE, dilation=(2, 3), padding=(2, 1, 3, 4)),
+    "one side": Case(**WIDE, padding=(0, 2, 3, 0)),
+    "no padding": Case(**WIDE, padding=(0, 0, 0, 0)),
+    "reversed": Case(**WIDE, reversal=(1, 0)),
+    "line": Case(**WIDE, rank=1, taps=(9,), strides=(1,), padding=(4, 4), base=(1,), dilation=(1,), reversal=(0,)),
+    "volume": Case(
+        **WIDE,
+        rank=3,
+        taps=(2, 3, 3),
+        strides=(1, 1, 1),
+        padding=(1, 0, 1, 1, 1, 1),
+        base=(1, 1, 1),
+        dilation=(1, 1, 1),
+        reversal=(0, 0, 0),
+    ),
+    "transposed": Case(**WIDE, base=(2, 2), taps=(4, 4), padding=(2, 2, 2, 2)),
+    "points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0)),
+    "strided points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0), strides=(2, 2)),
+    "large kernel": Case(layout="last", channels=96, outputs=192),
+    "large kernel, strides": Case(layout="last", channels=96, outputs=192, strides=(2, 2)),
+}
+
+
+def convolution(case, kernel):
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", case.shaped([symbol("b"), const(case.channels), *map(symbol, "hwd"[: case.rank])]))
+    return graph_of(b, b.one("convolution", [x, constant(b, kernel)], case.attrs(tuple(map(const, case.padding)))))
+
+
+def kernel_of(case, rng):
+    shape = case.shaped((case.outputs, case.channels, *case.taps), kernel=True)
+    return (rng.standard_normal(shape) / np.sqrt(case.channels * np.prod(case.taps))).astype(F32)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions_are_planned_in_parts(name):
+    graph = convolution(CASES[name], kernel_of(CASES[name], np.random.default_rng(0)))
+    assert "f32x3" in kinds(graph) and ("" in kinds(graph)) == ("large" in name)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(layout="last", channels=33, outputs=40),
+        Case(layout="last", channels=32, outputs=4),
+        Case(layout="first", channels=32, outputs=40),
+        Case(layout="last", channels=64, outputs=64, groups=2),
+        Case(layout="last", channels=64, outputs=64, taps=(1, 1), padding=(0, 0, 0, 0)),
+        Case(layout="last", channels=512, outputs=512),
+    ],
+)
+def test_convolutions_of_vectors(case):
+    """Channels that fill tiles badly, few features, channels first, groups, a short depth, a kernel of far caches."""
+    shape = case.shaped((case.outputs, case.channels // case.groups, *case.taps), kernel=True)
+    assert kinds(convolution(case, np.ones(shape, F32))) == {""}
+
+
+@here
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions(name, threads):
+    """Images of every kind: none, one place, lines shorter than a tile and longer than two, several strips."""
+    case, rng = CASES[name], np.random.default_rng(6)
+    kernel = kernel_of(case, rng)
+    function = egshape.compile(convolution(case, kernel), threads=threads)
+    for batch, *space in ((1, 1, 1, 1), (2, 7, 7, 2), (1, 14, 14, 2), (3, 5, 19, 1), (1, 33, 40, 3), (0, 4, 4, 4)):
+        x = rng.standard_normal(case.shaped((batch, case.channels, *space[: case.rank]))).astype(F32)
+        exact = reference(case, x, kernel)
+        found = np.asarray(function(x))
+        assert found.shape == exact.shape
+        np.testing.assert_allclose(found, exact, 2e-5, 2e-6, err_msg=f"{batch} x {space}")
+
+
+@here
+def test_places_of_infinities():
+    """Only what reads them is infinite, or no number; padding times them is nothing."""
+    case = CASES["plain"]
+    kernel = kernel_of(case, np.random.default_rng(7))
+    x = np.random.default_rng(8).standard_normal((1, 20, 20, 32)).astype(F32)
+    x[0, 5, 6, 3], x[0, 19, 19, 0], x[0, 0, 10, 31] = np.inf, -np.inf, np.nan
+    found = np.asarray(compiled(convolution(case, kernel))(x))
+    with np.errstate(all="ignore"):
+        exact = reference(case, x, kernel)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(exact))
+    np.testing.assert_array_equal(np.isposinf(found), np.isposinf(exact))
+
+
+@here
+def test_bf16_and_f32_in_one_artifact(tmp_path):
+    """The registers are asked for once, in a process that compiles nothing."""
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [symbol("m"), const(256)])
+    weights = constant(b, np.ones((256, 128), F32))
+    y = dot(b, x, weights, dtype="f32")
+    short = b.one("convert", [x], {"dtype": "bf16"})
+    z = dot(b, short, b.one("convert", [weights], {"dtype": "bf16"}), dtype="f32")
+    graph, path = graph_of(b, b.one("add", [y, z])), tmp_path / "both.egx"
+    egshape.compile(graph).save(path)
+    run = (
+        "import sys, numpy as np; from egshape.runtime.artifact import load; "
+        "print(int(np.asarray(load(sys.argv[1])(np.ones((100, 256), np.float32))).sum()))"
+    )
+    done = subprocess.run([sys.executable, "-c", run, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(100 * 128 * 512)]
