@@ -1,22 +1,25 @@
 """A rule file in chunks, a rule each with what is written around it, so that an edit costs what one rule costs.
 
-What is known of a chunk hangs on its text, on the header and on the size functions, and not on where it stands: it is
-kept as if the chunk began in line 1, and moved when it is asked for."""
+What is read in a chunk hangs on its text and the name of the ruleset; what is wrong with it also on what the header
+needs and on the size functions; none of it on where it stands: it is kept as if the chunk began in line 1, and moved
+when it is asked for."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from egshape.rulelang.diagnostic import Diagnostic
 from egshape.rulelang.rulefile import Example, Rule
 from egshape.rulelang.sexpr import List, Position
 
-CONTEXTS = 3
+T = TypeVar("T")
+
+CONTEXTS = 8
 _BEGINS = re.compile(r"\((rule|rewrite|birewrite|size)\b")
 
 
@@ -46,35 +49,37 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a chunk, as if it began in line 1."""
+    """What is read in a chunk, as if it began in line 1."""
 
     rules: tuple[Rule, ...] = ()
     symbols: tuple[Symbol, ...] = ()
-    problems: tuple[Diagnostic, ...] = ()
 
 
 @dataclass
 class Memory:
-    """What is known of the chunks of one file by their texts, under the last headers; and their layouts."""
+    """What is known of the chunks of one file by their texts: what is read in them under the last names of the ruleset,
+    what is wrong with them under the last headers, and their layouts."""
 
     known: dict[Hashable, dict[str, Known]] = field(default_factory=dict)
+    problems: dict[Hashable, dict[str, tuple[Diagnostic, ...]]] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)
-
-    def under(self, context: Hashable) -> dict[str, Known]:
-        """What is known under a header and size functions. A few of these are kept: a typing error is mended soon."""
-        self.known[context] = found = self.known.pop(context, {})
-        for old in list(self.known)[:-CONTEXTS]:
-            del self.known[old]
-        return found
 
     def keep(self, texts: Iterable[str]) -> None:
         """Forget all other chunks, once they are more than these."""
         wanted = set(texts)
-        every: list[dict[str, Any]] = [self.layouts, *self.known.values()]
+        every: list[dict[str, Any]] = [self.layouts, *self.known.values(), *self.problems.values()]
         for held in every:
             if len(held) > 2 * len(wanted):
                 for text in held.keys() - wanted:
                     del held[text]
+
+
+def under(kept: dict[Hashable, dict[str, T]], context: Hashable) -> dict[str, T]:
+    """What is kept under a context. A few of these are kept: a typing error is mended soon."""
+    kept[context] = found = kept.pop(context, {})
+    for old in list(kept)[:-CONTEXTS]:
+        del kept[old]
+    return found
 
 
 def chunks(text: str) -> tuple[Chunk, ...]:
@@ -106,27 +111,14 @@ def joined(texts: Sequence[str]) -> tuple[str, list[int]]:
 
 
 def apart(
-    texts: Sequence[str], before: Sequence[int], rules: Iterable[Rule], symbols: Iterable[Symbol],
-    problems: Iterable[Diagnostic],
-) -> dict[str, Known]:  # fmt: skip
-    """What was found in chunks that were one text, for each of them."""
-    found: list[tuple[list[Rule], list[Symbol], list[Diagnostic]]] = [([], [], []) for _ in texts]
-
-    def place(line: int) -> tuple[int, int]:
-        number = bisect_right(before, line - 1) - 1
-        return number, -before[number]
-
-    for rule in rules:
-        number, by = place(rule.command.at.line)
-        found[number][0].append(moved_rule(rule, by))
-    for symbol in symbols:
-        number, by = place(symbol.start[0])
-        found[number][1].append(moved_symbol(symbol, by))
-    for problem in problems:
-        number, by = place(problem.at.line)
-        found[number][2].append(moved_problem(problem, by))
-    known = [Known(tuple(rules), tuple(named), tuple(wrong)) for rules, named, wrong in found]
-    return dict(reversed(list(zip(texts, known, strict=True))))  # of two that are equal, the first
+    before: Sequence[int], found: Iterable[T], line: Callable[[T], int], moved: Callable[[T, int], T]
+) -> list[tuple[T, ...]]:
+    """What was found in chunks that were one text, for each of them. ``line``: that in which it was found."""
+    out: list[list[T]] = [[] for _ in before]
+    for each in found:
+        number = bisect_right(before, line(each) - 1) - 1
+        out[number].append(moved(each, -before[number]))
+    return list(map(tuple, out))
 
 
 # -- elsewhere ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +15,14 @@ from egshape.editor.chunks import (
     Known,
     Memory,
     Symbol,
+    T,
     apart,
     chunks,
     joined,
     moved_problem,
     moved_rule,
     moved_symbol,
+    under,
 )
 from egshape.editor.halves import Word, around, extents, readable, word_at
 from egshape.editor.words import Place, place_of_rule, place_of_ruleset, shipped
@@ -38,6 +40,8 @@ from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_decl import SizeDecl
 from egshape.rulelang.size_functions import size_functions
 
+BATCH = 8_000
+"""Characters of a text that are checked at once, in about 20 ms."""
 _CONTRACTS = re.compile(r"^\((?:contract|define)\b", re.MULTILINE)
 
 
@@ -69,41 +73,95 @@ class Document:
         """The header and the size functions."""
         text, line = "", 1
         for each in self._context:
-            text += "\n" * (each.first - line) + each.text
+            text += "\n" * (each.first - line) + readable(each.text, str(self.path))[0]
             line = each.first + each.text.count("\n")
-        return read_rule_file(readable(text, str(self.path))[0], str(self.path))
+        return read_rule_file(text, str(self.path))
+
+    # -- what is read in its chunks, and what is wrong with them ----
+
+    @cached_property
+    def _readings(self) -> dict[str, Known]:
+        return under(self.memory.known, self.file.header and self.file.header.name)
+
+    @cached_property
+    def _mistakes(self) -> dict[str, tuple[Diagnostic, ...]]:
+        header = self.file.header
+        sizes, needed = (tuple(each.text for each in found) for found in (self._context[1:], self._needed))
+        return under(self.memory.problems, (header and (header.name, header.needs), sizes, needed, REGISTRY.version))
 
     @cached_property
     def _known(self) -> tuple[tuple[int, Known], ...]:
-        """What is known of each chunk, with the number of lines before it."""
-        texts = [each.text for each in self._chunks]
-        needed = tuple(each.text for each in self._needed)
-        held = self.memory.under((tuple(each.text for each in self._context), needed, REGISTRY.version))
-        missing = [text for text in dict.fromkeys(texts) if text not in held]
-        if missing:
-            held |= self._read(missing)
-        self.memory.keep(texts)
-        return tuple((each.first - 1, held[each.text]) for each in self._chunks)
+        """What is read in each chunk, with the number of lines before it."""
+        self._read(self._unread([each.text for each in self._chunks]))
+        return tuple((each.first - 1, self._readings[each.text]) for each in self._chunks)
 
-    def _read(self, missing: Sequence[str]) -> dict[str, Known]:
-        """What is found in some chunks, read at once."""
-        above = [each.text for each in self._context]
-        texts = [*above, *(each for each in missing if each not in above)]
+    @cached_property
+    def unchecked(self) -> list[str]:
+        """The chunks of which it is not known yet what is wrong with them; it becomes shorter by ``check_some``."""
+        texts = dict.fromkeys(each.text for each in self._chunks)
+        self.memory.keep(texts)
+        return [] if self.is_contracts else [text for text in texts if text not in self._mistakes]
+
+    def check_some(self) -> None:
+        """Check some chunks more, which takes about 20 ms, and find out all else that is asked of a chunk."""
+        end = size = 0
+        while end < len(self.unchecked) and size < BATCH:
+            size += len(self.unchecked[end])
+            end += 1
+        batch, self.unchecked[:end] = self.unchecked[:end], []
+        self._read(self._unread(batch))
+        self._check(batch)
+        with suppress(EgshapeError):
+            for each in batch:
+                self._layout(each)
+
+    @property
+    def found(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with what was checked so far, in order of place; once that is all, also rules of one name."""
+        found = [moved_problem(problem, each.first - 1)
+                 for each in self._chunks for problem in self._mistakes.get(each.text, ())]  # fmt: skip
+        doubles = self._doubles() if not self.unchecked else ()
+        return tuple(sorted([*found, *doubles], key=lambda each: (each.at.line, each.at.column)))
+
+    @cached_property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """All that `egshape rules check` finds, but for what the engine and a comparison with all other rules find."""
+        if self.is_contracts:
+            text, unreadable = readable(self.text, str(self.path))
+            return unreadable or self._of_contracts(text)
+        while self.unchecked:
+            self.check_some()
+        return self.found
+
+    def _unread(self, texts: Sequence[str]) -> list[str]:
+        return [each for each in dict.fromkeys(texts) if each not in self._readings]
+
+    def _read(self, missing: Sequence[str]) -> None:
+        """Find the rules and symbols of some chunks, read at once."""
+        if not missing or self.file.header is None:
+            self._readings.update(dict.fromkeys(missing, Known()))
+            return
         item = str(self.path)
-        whole, before = joined(texts)
-        text, unreadable = readable(whole, item)
-        file, ends = read_rule_file(text, item), extents(text, item)
-        symbols = [(rule.command.at, rule.name, rule.command.head, rule.comment) for rule in file.rules]
-        symbols += [(each.at, each.name, "size", each.equal or each.formula.strip()) for each in file.sizes]
-        places = sorted(((at.line, at.column), name, kind, about) for at, name, kind, about in symbols)
-        named = [Symbol(name, kind, about, at, ends.get(at, at)) for at, name, kind, about in places]
+        texts, before, text, _ = self._together(missing)
+        file, ends = read_rule_file(text, item), extents(text)
+        named = [(rule.command.at, rule.name, rule.command.head, rule.comment) for rule in file.rules]
+        named += [(each.at, each.name, "size", each.equal or each.formula.strip()) for each in file.sizes]
+        places = sorted(((at.line, at.column), name, kind, about) for at, name, kind, about in named)
+        symbols = [Symbol(name, kind, about, at, ends.get(at, at)) for at, name, kind, about in places]
+        rules = apart(before, file.rules, lambda each: each.command.at.line, moved_rule)
+        known = map(Known, rules, apart(before, symbols, lambda each: each.start[0], moved_symbol))
+        self._readings.update(_by_text(texts, known))
+        for each in self._twice(missing, texts, before, file.problems):
+            self._read([each])
+
+    def _check(self, missing: Sequence[str]) -> None:
+        """Find what is wrong with some chunks, checked at once."""
+        texts, before, text, unreadable = self._together(missing)
         problems = [*unreadable, *self._checked(text)]
-        found = apart(texts, before, file.rules, named, problems)
-        twice = [each for each in found if any(_is_double(problem, item) for problem in found[each].problems)]
-        if len(missing) > 1:  # one is told of the other where both stand
-            for each in twice:
-                found |= self._read([each])
-        return found
+        found = apart(before, problems, lambda each: each.at.line, moved_problem)
+        self._mistakes.update(_by_text(texts, found))
+        for each in self._twice(missing, texts, before, problems):
+            self._check([each])
 
     def _checked(self, text: str) -> tuple[Diagnostic, ...]:
         item = str(self.path)
@@ -114,14 +172,23 @@ class Document:
             found = check_rulesets([item], preludes()).problems
         return tuple(each for each in found if each.at.file == item)
 
-    @cached_property
-    def problems(self) -> tuple[Diagnostic, ...]:
-        """All that `egshape rules check` finds, but for what the engine and a comparison with all other rules find."""
-        if self.is_contracts:
-            text, unreadable = readable(self.text, str(self.path))
-            return unreadable or self._of_contracts(text)
-        found = [moved_problem(each, lines) for lines, known in self._known for each in known.problems]
-        return tuple(sorted([*found, *self._doubles()], key=lambda each: (each.at.line, each.at.column)))
+    def _twice(
+        self, missing: Sequence[str], texts: Sequence[str], before: Sequence[int], problems: Iterable[Diagnostic]
+    ) -> list[str]:
+        """Of several chunks those that hold a rule with the name of one above it, of which nothing else is said."""
+        doubles = (each for each in problems if len(missing) > 1 and _is_double(each, str(self.path)))
+        found = apart(before, doubles, lambda each: each.at.line, moved_problem)
+        return [text for text, each in zip(texts, found, strict=True) if each]
+
+    def _together(self, missing: Sequence[str]) -> tuple[list[str], list[int], str, list[Diagnostic]]:
+        """Some chunks with what all rules stand under: the texts, the lines before each, what can be read of all, and
+        what is wrong where it cannot. Each is read by itself: an open parenthesis of one takes no other with it."""
+        above = [each.text for each in self._context]
+        texts = [*above, *(each for each in missing if each not in above)]
+        parts = [readable(text, str(self.path)) for text in texts]
+        whole, before = joined([text for text, _ in parts])
+        problems = zip(before, (found for _, found in parts), strict=True)
+        return texts, before, whole, [moved_problem(each, lines) for lines, found in problems for each in found]
 
     def _doubles(self) -> Iterator[Diagnostic]:
         """Rules with the name of one above them."""
@@ -133,15 +200,18 @@ class Document:
                     message = f"a rule named {rule.name} exists already ({moved_rule(before[1], before[0]).where})"
                     yield wrong(moved_rule(rule, lines).command, "duplicate-name", message, "rename it")
 
+    def _layout(self, text: str) -> str:
+        held = self.memory.layouts
+        if text not in held:
+            held[text] = laid_out(text, str(self.path))
+        return held[text]
+
     @property
     def laid_out(self) -> str:
         """The text in the one layout. Raises EgshapeError for a rule whose parentheses are not balanced."""
-        held = self.memory.layouts
         out = ""
         for each in self._chunks:
-            if each.text not in held:
-                held[each.text] = laid_out(each.text, str(self.path))
-            out += held[each.text]
+            out += self._layout(each.text)
             empty = not each.text.rpartition("\n")[2].strip()
             out += "\n" if empty and out and not out.endswith("\n\n") else ""
         return f"{out.rstrip()}\n" if out.strip() else ""
@@ -186,6 +256,11 @@ class Document:
                     waiting.append(found[path])
         return tuple(found.values())
 
+    @property
+    def needed(self) -> tuple[Path, ...]:
+        """The files beside it that this one needs, directly or not."""
+        return tuple(Path(each.file).resolve() for each in self._needed)
+
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The rules and size functions of this file, in order."""
@@ -207,8 +282,9 @@ class Document:
 
     def rule_at(self, line: int, column: int) -> Rule | None:
         """The rule of this file that a place is in, its comment and examples included."""
-        place = self._place(line)
-        (lines, known), text = self._known[place], self._chunks[place].text
+        chunk = self._chunks[self._place(line)]
+        self._read(self._unread([chunk.text]))
+        text, known, lines = chunk.text, self._readings[chunk.text], chunk.first - 1
         for symbol in known.symbols:
             rule = next((each for each in known.rules if each.name == symbol.name), None)
             if rule is not None and _above(text, symbol.start[0]) <= line - lines <= _below(text, symbol.end[0]):
@@ -232,8 +308,8 @@ class Document:
             ruleset = place_of_ruleset(name, self.path.parent)
             if ruleset is not None:
                 return ruleset
-        rule = self.rule_named(word)
-        if rule is not None and (word.quoted or word.comment):
+        rule = self.rule_named(word) if word.quoted or word.comment else None
+        if rule is not None:
             return place_of_rule(rule)
         if word.comment:
             return None
@@ -254,6 +330,11 @@ class Document:
             return ""
         plains = desugar(rule.command, rule.name, rule.ruleset)
         return next(filter(None, (loader.scheme.sorts_of_variables(p.body).get(variable, "") for p in plains)), "")
+
+
+def _by_text(texts: Sequence[str], found: Iterable[T]) -> dict[str, T]:
+    """What was found in chunks, by their text; of two that are equal, in the first."""
+    return dict(reversed(list(zip(texts, found, strict=True))))
 
 
 def _is_double(problem: Diagnostic, file: str) -> bool:

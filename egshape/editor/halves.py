@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from egshape.errors import EgshapeError
 from egshape.rulelang.diagnostic import Diagnostic
-from egshape.rulelang.sexpr import Position, read, tokens
+from egshape.rulelang.sexpr import Position, read
 
 _WORD = re.compile(r'[^\s();"]+')
 
@@ -26,6 +28,7 @@ class Word:
     comment: bool = False
 
 
+@lru_cache(maxsize=128)
 def readable(text: str, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
     """The text with empty lines in place of the commands that cannot be read, and what is wrong with these.
 
@@ -121,16 +124,22 @@ def _closed(string: str) -> bool:
     return len(string) > 1 and re.fullmatch(r'"(?:[^"\\]|\\.)*"', string, re.DOTALL) is not None
 
 
-def extents(text: str, file: str) -> dict[tuple[int, int], tuple[int, int]]:
+def extents(text: str) -> dict[tuple[int, int], tuple[int, int]]:
     """Where each command of a readable text ends, by where it begins; lines and columns count from 1."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
-    depth, start = 0, (1, 1)
-    for kind, _, at in tokens(text, file):
-        if kind == "open":
-            start = (at.line, at.column) if not depth else start
+    depth = start = 0
+    breaks = [-1, *(each.start() for each in re.finditer("\n", text))]
+
+    def place(offset: int) -> tuple[int, int]:
+        line = bisect_left(breaks, offset)
+        return line, offset - breaks[line - 1]
+
+    for each in _LEXED.finditer(text):
+        if each["open"]:
+            start = each.start() if not depth else start
             depth += 1
-        elif kind == "close":
+        elif each["close"]:
             depth -= 1
             if not depth:
-                found[start] = (at.line, at.column + 1)
+                found[place(start)] = place(each.end())
     return found
