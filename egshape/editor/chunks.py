@@ -1,8 +1,8 @@
 """A rule file in chunks, a rule each with what is written around it, so that an edit costs what one rule costs.
 
-What is read in a chunk hangs on its text and the name of the ruleset; what is wrong with it also on what the header
-needs and on the size functions; none of it on where it stands: it is kept as if the chunk began in line 1, and moved
-when it is asked for."""
+The rules of a chunk hang on its text and the name of the ruleset; what is wrong with them also on what the header needs
+and on the size functions; none of it on where the chunk stands: it is kept as if that were line 1, and moved when it is
+asked for. What an outline shows is told from the letters alone."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeVar
 
 from egshape.rulelang.diagnostic import Diagnostic
-from egshape.rulelang.rulefile import Example, Rule
+from egshape.rulelang.rulefile import Example, Rule, parts
 from egshape.rulelang.sexpr import List, Position
 
 T = TypeVar("T")
 
 CONTEXTS = 8
 _BEGINS = re.compile(r"\((rule|rewrite|birewrite|size)\b")
+_SIZE = re.compile(r"\(size\s+([^\s();\"]+)")
+_NAME, _SAID = (re.compile(rf'^[^;\n]*:{key}\s+"([^"]+)"', re.MULTILINE) for key in ("name", "(?:is|python)"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +39,32 @@ class Chunk:
         return re.search(r"^\(size\b", self.text, re.MULTILINE) is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Symbol:
-    """A rule or size function of a file, from its first line and column to its end."""
+    """A rule or size function of a file, with what it is about: its command begins in ``line``, and all that belongs to
+    it stands in the lines from ``first`` to ``last``."""
 
     name: str
     kind: str
     about: str
-    start: tuple[int, int]
-    end: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is read in a chunk, as if it began in line 1."""
-
-    rules: tuple[Rule, ...] = ()
-    symbols: tuple[Symbol, ...] = ()
+    first: int
+    line: int
+    last: int
 
 
 @dataclass
 class Memory:
-    """What is known of the chunks of one file by their texts: what is read in them under the last names of the ruleset,
-    what is wrong with them under the last headers, and their layouts."""
+    """What is known of the chunks of one file by their texts: their rules under the last names of the ruleset, what is
+    wrong with them under the last headers, and their layouts."""
 
-    known: dict[Hashable, dict[str, Known]] = field(default_factory=dict)
+    rules: dict[Hashable, dict[str, tuple[Rule, ...]]] = field(default_factory=dict)
     problems: dict[Hashable, dict[str, tuple[Diagnostic, ...]]] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)
 
     def keep(self, texts: Iterable[str]) -> None:
         """Forget all other chunks, once they are more than these."""
         wanted = set(texts)
-        every: list[dict[str, Any]] = [self.layouts, *self.known.values(), *self.problems.values()]
+        every: list[dict[str, Any]] = [self.layouts, *self.rules.values(), *self.problems.values()]
         for held in every:
             if len(held) > 2 * len(wanted):
                 for text in held.keys() - wanted:
@@ -98,6 +95,33 @@ def chunks(text: str) -> tuple[Chunk, ...]:
         Chunk(start + 1, "\n".join(lines[start:end]))
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
     )
+
+
+def symbol(chunk: Chunk) -> Symbol | None:
+    """What an outline shows of a chunk, also where the rest of it is half written; None for one without a name."""
+    name, kind, about, first, line, last = _outlined(chunk.text)
+    before = chunk.first - 1
+    return Symbol(name, kind, about, before + first, before + line, before + last) if name else None
+
+
+@lru_cache(maxsize=10_000)
+def _outlined(text: str) -> tuple[str, str, str, int, int, int]:
+    lines = text.rstrip().split("\n")
+    line = next((number for number, each in enumerate(lines) if _BEGINS.match(each)), None)
+    if line is None:
+        return "", "", "", 0, 0, 0
+    first = line
+    while first and _is_comment(lines[first - 1]):
+        first -= 1
+    command = "\n".join(lines[line:])
+    kind = command[1:].split(maxsplit=1)[0]
+    if kind == "size":
+        name, said = _SIZE.match(command), _SAID.search(command)
+        about = said[1].strip() if said else ""
+    else:
+        name = _NAME.search(command)
+        about = parts([each.lstrip("; ").strip() for each in lines[first:line]])[""]
+    return name[1] if name else "", kind, about, first + 1, line + 1, len(lines)
 
 
 def _is_comment(line: str) -> bool:
@@ -131,12 +155,6 @@ def _moved(at: Position, lines: int) -> Position:
 def moved_problem(problem: Diagnostic, lines: int) -> Diagnostic:
     """The mistake, so many lines further down."""
     return replace(problem, at=_moved(problem.at, lines)) if lines else problem
-
-
-def moved_symbol(symbol: Symbol, lines: int) -> Symbol:
-    """The symbol, so many lines further down."""
-    (start, column), (end, last) = symbol.start, symbol.end
-    return Symbol(symbol.name, symbol.kind, symbol.about, (start + lines, column), (end + lines, last))
 
 
 def moved_rule(rule: Rule, lines: int) -> Rule:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from egshape.editor.chunks import (
     Chunk,
-    Known,
     Memory,
     Symbol,
     T,
@@ -21,10 +20,10 @@ from egshape.editor.chunks import (
     joined,
     moved_problem,
     moved_rule,
-    moved_symbol,
+    symbol,
     under,
 )
-from egshape.editor.halves import Word, around, extents, readable, word_at
+from egshape.editor.halves import Word, around, readable, word_at
 from egshape.editor.words import Place, place_of_rule, place_of_ruleset, shipped
 from egshape.egraph.program import preludes
 from egshape.errors import EgshapeError
@@ -80,8 +79,8 @@ class Document:
     # -- what is read in its chunks, and what is wrong with them ----
 
     @cached_property
-    def _readings(self) -> dict[str, Known]:
-        return under(self.memory.known, self.file.header and self.file.header.name)
+    def _rules(self) -> dict[str, tuple[Rule, ...]]:
+        return under(self.memory.rules, self.file.header and self.file.header.name)
 
     @cached_property
     def _mistakes(self) -> dict[str, tuple[Diagnostic, ...]]:
@@ -90,10 +89,10 @@ class Document:
         return under(self.memory.problems, (header and (header.name, header.needs), sizes, needed, REGISTRY.version))
 
     @cached_property
-    def _known(self) -> tuple[tuple[int, Known], ...]:
-        """What is read in each chunk, with the number of lines before it."""
+    def _placed(self) -> tuple[tuple[int, Rule], ...]:
+        """The rules of this file, as if the chunk of each began in line 1, with the number of lines before it."""
         self._read(self._unread([each.text for each in self._chunks]))
-        return tuple((each.first - 1, self._readings[each.text]) for each in self._chunks)
+        return tuple((each.first - 1, rule) for each in self._chunks for rule in self._rules[each.text])
 
     @cached_property
     def unchecked(self) -> list[str]:
@@ -134,23 +133,17 @@ class Document:
         return self.found
 
     def _unread(self, texts: Sequence[str]) -> list[str]:
-        return [each for each in dict.fromkeys(texts) if each not in self._readings]
+        return [each for each in dict.fromkeys(texts) if each not in self._rules]
 
     def _read(self, missing: Sequence[str]) -> None:
-        """Find the rules and symbols of some chunks, read at once."""
+        """Find the rules of some chunks, read at once."""
         if not missing or self.file.header is None:
-            self._readings.update(dict.fromkeys(missing, Known()))
+            self._rules.update(dict.fromkeys(missing, ()))
             return
-        item = str(self.path)
         texts, before, text, _ = self._together(missing)
-        file, ends = read_rule_file(text, item), extents(text)
-        named = [(rule.command.at, rule.name, rule.command.head, rule.comment) for rule in file.rules]
-        named += [(each.at, each.name, "size", each.equal or each.formula.strip()) for each in file.sizes]
-        places = sorted(((at.line, at.column), name, kind, about) for at, name, kind, about in named)
-        symbols = [Symbol(name, kind, about, at, ends.get(at, at)) for at, name, kind, about in places]
-        rules = apart(before, file.rules, lambda each: each.command.at.line, moved_rule)
-        known = map(Known, rules, apart(before, symbols, lambda each: each.start[0], moved_symbol))
-        self._readings.update(_by_text(texts, known))
+        file = read_rule_file(text, str(self.path))
+        found = apart(before, file.rules, lambda each: each.command.at.line, moved_rule)
+        self._rules.update(_by_text(texts, found))
         for each in self._twice(missing, texts, before, file.problems):
             self._read([each])
 
@@ -193,12 +186,11 @@ class Document:
     def _doubles(self) -> Iterator[Diagnostic]:
         """Rules with the name of one above them."""
         first: dict[str, tuple[int, Rule]] = {}
-        for lines, known in self._known:
-            for rule in known.rules:
-                before = first.setdefault(rule.name, (lines, rule))
-                if before != (lines, rule):
-                    message = f"a rule named {rule.name} exists already ({moved_rule(before[1], before[0]).where})"
-                    yield wrong(moved_rule(rule, lines).command, "duplicate-name", message, "rename it")
+        for lines, rule in self._placed:
+            before = first.setdefault(rule.name, (lines, rule))
+            if before != (lines, rule):
+                message = f"a rule named {rule.name} exists already ({moved_rule(before[1], before[0]).where})"
+                yield wrong(moved_rule(rule, lines).command, "duplicate-name", message, "rename it")
 
     def _layout(self, text: str) -> str:
         held = self.memory.layouts
@@ -235,13 +227,13 @@ class Document:
     @cached_property
     def own(self) -> tuple[Rule, ...]:
         """The rules of this file."""
-        return tuple(moved_rule(rule, lines) for lines, known in self._known for rule in known.rules)
+        return tuple(moved_rule(rule, lines) for lines, rule in self._placed)
 
     @cached_property
     def _named(self) -> dict[str, tuple[int, Rule]]:
         """Rules of this file, and of those beside it that it needs, with the lines before their chunk."""
         beside = {rule.name: (0, rule) for file in self._needed[::-1] for rule in file.rules}
-        return {**beside, **{rule.name: (lines, rule) for lines, known in self._known for rule in known.rules}}
+        return {**beside, **{rule.name: (lines, rule) for lines, rule in self._placed}}
 
     @cached_property
     def _needed(self) -> tuple[RuleFile, ...]:
@@ -264,7 +256,7 @@ class Document:
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The rules and size functions of this file, in order."""
-        return tuple(moved_symbol(each, lines) for lines, known in self._known for each in known.symbols)
+        return tuple(filter(None, map(symbol, self._chunks)))
 
     # -- places ----
 
@@ -280,16 +272,12 @@ class Document:
         """The number of the chunk that a line is in."""
         return max(0, bisect_right(self._chunks, line, key=lambda each: each.first) - 1)
 
-    def rule_at(self, line: int, column: int) -> Rule | None:
-        """The rule of this file that a place is in, its comment and examples included."""
+    def rule_at(self, line: int) -> Rule | None:
+        """The rule of this file that a line is in, with what is written around it."""
         chunk = self._chunks[self._place(line)]
         self._read(self._unread([chunk.text]))
-        text, known, lines = chunk.text, self._readings[chunk.text], chunk.first - 1
-        for symbol in known.symbols:
-            rule = next((each for each in known.rules if each.name == symbol.name), None)
-            if rule is not None and _above(text, symbol.start[0]) <= line - lines <= _below(text, symbol.end[0]):
-                return moved_rule(rule, lines)
-        return None
+        rules = [moved_rule(rule, chunk.first - 1) for rule in self._rules[chunk.text]]
+        return next((each for each in rules[::-1] if each.line <= line), rules[0] if rules else None)
 
     def rule_named(self, word: Word) -> Rule | None:
         """The rule that a word names: in full, or as headers do."""
@@ -340,19 +328,3 @@ def _by_text(texts: Sequence[str], found: Iterable[T]) -> dict[str, T]:
 def _is_double(problem: Diagnostic, file: str) -> bool:
     """Whether a rule has the name of another one of this file."""
     return problem.code == "duplicate-name" and f"({file}:" in problem.message
-
-
-def _above(text: str, line: int) -> int:
-    """The first line of the comment right above a line."""
-    lines = text.split("\n")
-    while line > 1 and lines[line - 2].startswith(";") and not lines[line - 2].startswith(";;"):
-        line -= 1
-    return line
-
-
-def _below(text: str, line: int) -> int:
-    """The last line of the examples right below a line."""
-    lines = text.split("\n")
-    while line < len(lines) and lines[line].startswith(";;"):
-        line += 1
-    return line

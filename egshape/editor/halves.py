@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -122,24 +121,3 @@ def _open(text: str) -> tuple[list[str], bool, bool]:
 
 def _closed(string: str) -> bool:
     return len(string) > 1 and re.fullmatch(r'"(?:[^"\\]|\\.)*"', string, re.DOTALL) is not None
-
-
-def extents(text: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """Where each command of a readable text ends, by where it begins; lines and columns count from 1."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    depth = start = 0
-    breaks = [-1, *(each.start() for each in re.finditer("\n", text))]
-
-    def place(offset: int) -> tuple[int, int]:
-        line = bisect_left(breaks, offset)
-        return line, offset - breaks[line - 1]
-
-    for each in _LEXED.finditer(text):
-        if each["open"]:
-            start = each.start() if not depth else start
-            depth += 1
-        elif each["close"]:
-            depth -= 1
-            if not depth:
-                found[place(start)] = place(each.end())
-    return found

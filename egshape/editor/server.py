@@ -33,6 +33,8 @@ SETTLED = 0.01
 """Seconds without a further change after which a text is checked."""
 SOON, OFTEN = 0.04, 0.3
 """Seconds of checking after which what was found is told for the first time, and again, until all is checked."""
+BEHIND = 1 << 30
+"""A column behind the end of every line."""
 TURN = 0.001
 """Seconds between two parts, in which a question is read: that takes several turns of the loop."""
 UNCHECKED = "unchecked"
@@ -280,8 +282,8 @@ def _answer_files(made: Server) -> None:
         uri = params.text_document.uri
         out = []
         for each in ls.document(uri).symbols:
-            whole = ls.range(uri, each.start, each.end)
-            head = ls.range(uri, each.start, (each.start[0], each.start[1] + 1 + len(each.kind)))
+            whole = ls.range(uri, (each.first, 1), (each.last, BEHIND))
+            head = ls.range(uri, (each.line, 1), (each.line, 2 + len(each.kind)))
             kind = types.SymbolKind.Function if each.kind == "size" else types.SymbolKind.Event
             out.append(types.DocumentSymbol(each.name, kind, whole, head, detail=each.about))
         return out

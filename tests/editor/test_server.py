@@ -102,6 +102,19 @@ def test_formatting_is_that_of_fmt(client: Client, tmp_path: Path) -> None:
     assert client.ask("textDocument/formatting", ask)[0] == []
 
 
+def test_an_outline_of_half_written_rules(client: Client, tmp_path: Path) -> None:
+    rule = '; f(x) = x\n; sound: so\n(rewrite (f x) x\n  :name "a/f")\n;; example\n'
+    text = f'; ruleset: a\n\n{rule}\n(rule ((= y (f x)) :name "a/g"'
+    uri = client.open(tmp_path / "o.egg", text)
+    found = client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})[0]
+    assert [(each["name"], each["detail"]) for each in found] == [("a/f", "f(x) = x"), ("a/g", "")]
+    places = [each[key][end] for each in found for key in ("range", "selectionRange") for end in ("start", "end")]
+    assert [(each["line"], each["character"]) for each in places] == [
+        (2, 0), (6, 10), (4, 0), (4, 8), (8, 0), (8, 30), (8, 0), (8, 5),
+    ]  # fmt: skip
+    client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
 def test_a_file_that_is_not_stored(client: Client) -> None:
     uri = client.open(Path("/nowhere/at/all.egg"), "")
     assert [each["code"] for each in client.diagnostics(uri, 1)] == ["header"]
