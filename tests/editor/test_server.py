@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from benchmarks.lsp import FILE, LARGE, MOST, session
 from benchmarks.tools.lsp_client import Client, is_all
 from egshape.cli import main
+from egshape.editor.document import Document
 from egshape.hints import install
 
 BUSY = 20
@@ -58,6 +62,29 @@ def test_no_mistake_of_an_earlier_text_stays(client: Client, tmp_path: Path) -> 
     assert parts and all(each[0]["code"] == "unchecked" and "rules are not checked yet" in each[0]["message"]
                          for each in parts)  # fmt: skip
     client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+def test_a_fault_of_the_check_leaves_no_earlier_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from egshape.editor.server import Server
+
+    made, said = Server(), list[Any]()
+    monkeypatch.setattr(made, "document", lambda uri: Document(FILE, FILE.read_text()))
+    monkeypatch.setattr(made, "source", lambda uri: SimpleNamespace(version=3))
+    monkeypatch.setattr(made, "text_document_publish_diagnostics", said.append)
+    monkeypatch.setattr(Document, "check_some", lambda self: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(made.publish("file:///x.egg", 0.0))
+    assert [(each.version, [(one.code, one.message) for one in each.diagnostics]) for each in said] == [
+        (
+            3,
+            [
+                (
+                    "internal",
+                    "the check ended by a fault of egshape: ZeroDivisionError: integer division or modulo by zero",
+                )
+            ],
+        )
+    ]
 
 
 def test_a_file_that_is_needed_was_saved(client: Client, tmp_path: Path) -> None:
@@ -170,6 +197,7 @@ def test_without_pygls_there_is_one_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "pygls", raising=False)
     assert main(["lsp"]) == 2
     assert capsys.readouterr().err == f"egshape: the language server needs pygls ({install('lsp')})\n"
     assert "pygls" not in sys.modules
