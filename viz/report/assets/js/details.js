@@ -7,7 +7,7 @@ function select(side, item, move = true, more = []) {
   if (chosen && mode !== "both" && mode !== side) setMode(side);
   if (chosen && move) panes[side].reveal(item);
   const twin = chosen ? twinOf(side, item) : null;
-  if (twin != null) panes[other(side)].reveal(twin, false);
+  if (twin != null) panes[other(side)].reveal(twin, false, move);
   details();
   repaint();
   try { history.replaceState(null, "", chosen ? `#${side}/${item}` : "#"); } catch (error) { /* a file may have no history */ }
