@@ -161,7 +161,7 @@ _MOVES = frozenset(("Transpose", "Reshape", "Expand", "Squeeze", "Unsqueeze"))
 
 def titles(nodes: Iterable[NodeProto], values: Collection[str]) -> dict[str, str]:
     """What gives each of some values that nodes give: the type of the node, behind those of moves that give no value
-    but an operand of it: ``Transpose + MatMul``."""
+    but an operand of it: ``Transpose ×2 + MatMul``."""
     made = {name: node for node in nodes_in(nodes) for name in node.output if name}
 
     def moves(name: str) -> list[str]:
@@ -170,11 +170,11 @@ def titles(nodes: Iterable[NodeProto], values: Collection[str]) -> dict[str, str
             return []
         return [*moves(node.input[0]), node.op_type]
 
-    return {
-        name: " + ".join([*(each for operand in node.input for each in moves(operand)), node.op_type])
-        for name, node in made.items()
-        if name in values
-    }
+    def title(node: NodeProto) -> str:
+        before = Counter(each for operand in node.input for each in moves(operand))
+        return " + ".join([*(f"{each} ×{many}" if many > 1 else each for each, many in before.items()), node.op_type])
+
+    return {name: title(node) for name, node in made.items() if name in values}
 
 
 def node_types(model: ModelProto) -> Counter[str]:

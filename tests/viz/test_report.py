@@ -225,6 +225,44 @@ def test_zoom_and_dark(tab: Page, tmp_path: Path) -> None:
 
 
 @can_browse
+def test_another_theme_is_one_for_all(tab: Page, tmp_path: Path) -> None:
+    """Sizes in the panel have the colours of the theme too."""
+    shown(tab, tmp_path, page.report(ten()))
+    tab.eval("Theme.turn('light') || select('before', ITEMS.before.findIndex((item) => item.title === 'exponential'))")
+    colours = "[...document.querySelectorAll('#details .type span[style]')].map((each) => each.style.color).join()"
+    light = tab.eval(colours)
+    for _ in range(3):
+        tab.eval("by('theme').click()")
+        if tab.eval("Theme.dark"):
+            break
+    assert light and tab.eval("Theme.dark") and tab.eval(colours) != light
+    assert tab.problems == []
+
+
+@can_browse
+def test_a_large_graph_at_every_zoom(tab: Page, tmp_path: Path) -> None:
+    shown(tab, tmp_path, page.report(egshape.optimize(transformer_like(2000), validate=False)))
+    for pane in ("panes.before", "panes.after"):
+        covered = tab.eval(f"""(() => {{ const pane = {pane}; pane.start(); pane.paint();
+            const edge = pane.map.offsetLeft, {{x, k}} = pane.at, {{box}} = pane.scene;
+            return box.w * k <= pane.free() && x + (box.x + box.w) * k > edge; }})()""")
+        assert not covered, "the map lies on what would fit beside it"
+        tab.eval(f"{pane}.foldAll(false)")
+        tab.eval(f"{pane}.fit()")
+        assert tab.eval(f"{pane}.at.k > THREAD"), "all of it is a thread"
+        assert tab.eval(f"{pane}.scene.frames.some((frame) => frame.folded)")
+        assert "closed" in tab.eval(f"{pane}.part('note').textContent")
+    tab.eval("panes.before.start() || panes.after.move({...panes.after.at, k: 0.01})")
+    tab.eval("by('search').value = 'reshape'; search(); document.querySelector('#found li').click()")
+    assert tab.eval("[panes.before.at.k, panes.after.at.k].every((k) => k >= 0.5)"), "the twin cannot be read"
+    tab.eval("panes.before.foldAll(true)")
+    own = tab.eval("""[...panes.before.look().near].every((line) => line.arrows.some((arrow) =>
+        panes.before.scene.view.arrows[arrow].slice(0, 2).includes(panes.before.scene.boxAt.get(chosen.item))))""")
+    assert own, "arrows of all of the layer are marked for one op"
+    assert tab.problems == []
+
+
+@can_browse
 def test_two_thousand_ops(tab: Page, tmp_path: Path) -> None:
     shown(tab, tmp_path, page.report(egshape.optimize(transformer_like(2000), validate=False)))
     assert tab.eval("Number(document.body.dataset.ms)") < 3000, "first use"

@@ -95,6 +95,7 @@ class Items:
                 "op": self._tables.text(op.name),
                 "where": str(op.location),
                 "attrs": attributes(op),
+                "under": op.name if op.name != box.title and not is_named(op) else "",
                 "code": int(box.code),
                 "inside": _inside(box),
             }

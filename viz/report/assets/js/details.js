@@ -66,12 +66,19 @@ function welcome() {
   const sorts = [...new Set(SIDES.flatMap((side) => ITEMS[side].filter(isOp).map((item) => item.type)))];
   const names = new Map(sorts.filter((sort) => SORTS[sort]).map((sort) => [SORTS[sort][2], sort]));
   return [el("h2", {}, "Click a box"), quiet("to see its shapes, what is known of its sizes, its weights, where it comes from and what became of it."),
-    el("h3", {}, "What became of ops"), el("p", {}, ["gone", "changed", "new"].map((status) => [el("span", {class: `status ${status}`}, status), " "])),
-    quiet("The slider above goes through the rewrites; ↑ ↓ (or p, n) go from change to change. A twin in the other graph has a violet ring."),
+    el("h3", {}, "What became of ops"), ...became(),
     el("h3", {}, "Colours"), el("div", {class: "legend"}, [...names].map(([name, sort]) =>
       el("span", {}, el("span", {class: "chip", style: `background:${Theme.of(sort)[1]}`}), name))),
     quiet("Equal sizes have one colour; a long one is a number such as #1, told in full under the mouse and in the sheet Sizes."),
     quiet("Wheel or two fingers: zoom. Drag: move. /: search. Keys in a graph: arrows, +, -, 0, n, p.")];
+}
+
+function became() {
+  const found = ["gone", "changed", "new"].filter((status) => SIDES.some((side) => ITEMS[side].some((item) => item.status === status)));
+  const twins = "A twin in the other graph has a violet ring.";
+  if (!found.length) return [quiet(`All stand as they were. ${twins}`)];
+  return [el("p", {}, found.map((status) => [el("span", {class: `status ${status}`}, status), " "])),
+    quiet(`The slider above goes through the rewrites; ↑ ↓ (or p, n) go from change to change. ${twins}`)];
 }
 
 function told(side, row) {
@@ -92,7 +99,7 @@ function told(side, row) {
   const readers = READERS[side][row].concat(item.end ? READERS[side][item.end] : []);
   if (readers.length) section("Read by", el("p", {}, readers.slice(0, 24).flatMap((reader, place) =>
     [place ? ", " : "", link(side, reader, labelOf(side, reader))]), readers.length > 24 ? ` and ${readers.length - 24} more` : null));
-  if (item.attrs) section("Attributes", ...item.attrs.map(([key, value]) => el("p", {}, el("code", {}, `${key} = ${value}`))));
+  if (item.attrs) section(item.under ? `Attributes of ${item.under}` : "Attributes", ...item.attrs.map(([key, value]) => el("p", {}, el("code", {}, `${key} = ${value}`))));
   if (item.inside) section("As ops of egshape", el("p", {}, el("code", {}, item.inside.join(", "))));
   const kernel = side === "after" && kernelOf.get(row);
   if (kernel) section("Runs in", el("p", {}, el("a", {onclick: () => selectKernel(kernel)}, `kernel ${kernel}`)));

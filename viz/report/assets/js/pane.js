@@ -1,5 +1,7 @@
 // A pane: one graph that can be moved and zoomed, with its map.
 
+const THREAD = 0.04;  // a scale at which boxes cannot be told apart
+
 class Pane {
   constructor(side) {
     this.side = side;
@@ -58,8 +60,11 @@ class Pane {
     this.move({k, x: x - (x - this.at.x) * ratio, y: y - (y - this.at.y) * ratio});
   }
 
+  /** All of it; the layers of a graph of which nothing could be seen then are closed. */
   fit() {
-    const {box} = this.scene, k = Math.min(this.size.w / box.w, this.size.h / box.h, 1.2);
+    const scale = () => Math.min(this.size.w / this.scene.box.w, this.size.h / this.scene.box.h, 1.2);
+    if (scale() < THREAD && this.scene.open.length) { this.scene.foldAll(true); this.note(); }
+    const {box} = this.scene, k = scale();
     this.move({k, x: (this.size.w - box.w * k) / 2 - box.x * k, y: (this.size.h - box.h * k) / 2 - box.y * k});
   }
 
@@ -145,8 +150,9 @@ class Pane {
       if (chosen.side === this.side) {
         const shapes = [chosen.item, ...(chosen.more || [])].map((item) => scene.shape(item) || scene.shape(this.nearest(item)));
         for (const shape of shapes) rings.push([shape, Theme.ink.mark, 3]);
-        const place = scene.shapes.indexOf(shapes[0]);
-        for (const line of scene.lines) if (place >= 0 && (line.from === place || line.to === place)) near.add(line);
+        const boxes = new Set([chosen.item, OPENER[this.side].get(chosen.item)].map((item) => scene.boxAt.get(item)));
+        const own = (number) => scene.view.arrows[number].slice(0, 2).some((box) => boxes.has(box));
+        for (const line of scene.lines) if (line.arrows.some(own)) near.add(line);
       }
     }
     return {rings, near, far: this.far(), ratio: this.ratio};
