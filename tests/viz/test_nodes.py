@@ -79,6 +79,22 @@ def test_what_is_gone_and_what_changed_are_nodes() -> None:
     assert data["count"] == {"before": 4, "after": 3}
 
 
+def test_a_node_that_others_do_is_gone() -> None:
+    """Slice and Squeeze are written as one Gather."""
+    node = helper.make_node
+    held = {name: np.array([value], np.int64) for name, value in (("one", 1), ("two", 2), ("axis", 1))}
+    result = optimized(
+        [node("Exp", ["x"], ["e"]), node("Slice", ["e", "one", "two", "axis"], ["s"]),
+         node("Squeeze", ["s", "axis"], ["q"]), node("Exp", ["q"], ["y"])],
+        {"x": ["n", 4, 8]}, held, "y",
+    )  # fmt: skip
+    data = report_data(result)
+    drawn_after, changed = drawn(data, "after"), result.changes.after
+    assert drawn_after == changed, "boxes are not nodes"
+    before = ops(data, "before")
+    assert {name for name in before if before[name].get("status") == "gone"} == set(before) - set(ops(data, "after"))
+
+
 def test_attributes_of_ours_are_not_said_in_a_box() -> None:
     node = helper.make_node
     held = {"w": np.ones((4, 4), np.float32)}

@@ -111,6 +111,14 @@ def test_regions_are_drawn_in_frames() -> None:
     assert {kind for _, kind, *_ in frames} >= {"op", "region"}
 
 
+def test_an_op_with_regions_is_known_again() -> None:
+    data = report_data(egshape.optimize(loop(), validate=False))
+    items = {side: data["sides"][side]["items"] for side in ("before", "after")}
+    rows = {side: [row["title"] for row in items[side]].index("while") for side in items}
+    assert [items[side][row].get("status") for side, row in rows.items()] == [None, None]
+    assert data["twins"][rows["before"]] == rows["after"]
+
+
 def test_ops_of_onnx_keep_their_names() -> None:
     pytest.importorskip("onnx", reason="reading ONNX needs the extra onnx")
     from onnx import TensorProto, helper

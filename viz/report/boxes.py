@@ -18,9 +18,6 @@ from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ops import REGISTRY
 from egshape.viz.graph import shape_code
 
-_IMPLIED = frozenset(("broadcast_in_dim", "reshape", "transpose"))
-"""Moves that nodes may make by themselves."""
-
 
 @dataclass(frozen=True, eq=False)
 class Box:
@@ -145,7 +142,11 @@ def _roots(
     found = tuple(dict.fromkeys(root for each in reading for root in roots[each]))
     if where in out.titles and len(found) == 1 and str(found[0].location) == where and found[0].name != "check":
         return found
-    implied = out.nodes and op.name in _IMPLIED and all(_node(out, each) and not each.regions for each in found)
+    implied = (
+        out.nodes
+        and REGISTRY[op.name].family == "movement"
+        and all(_node(out, each) and not each.regions for each in found)
+    )
     return found if found and implied else (op,)
 
 

@@ -135,6 +135,8 @@ class Items:
         if became and not row:  # it reads another way what was before: for the reasons of that
             read = (self.boxes.outside(value) for value in box.reads)
             row = self._status(tuple(op for each in read if each is not None for op in each.ops))
+        if became == "gone" and not row and self.boxes.nodes:
+            row = {"status": "gone"}  # another node does the same, for no reason of a rule
         if became and row:
             row["status"] = became
         stands = next((fate.stands for op in reversed(box.ops) if (fate := self._fates.get(op)) and fate.stands), None)

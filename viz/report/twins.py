@@ -19,8 +19,9 @@ class Twins:
 
     def __init__(self, result: Result, old: Items, new: Items) -> None:
         self._old, self._new = old, new
-        self.rows = self._found(result)
         self._boxes = {new.number[box]: box for box in new.boxes.every}
+        self._opener = {new.number[box.end]: new.number[box] for box in new.boxes.every if box.end is not None}
+        self.rows = {row: self._opener.get(twin, twin) for row, twin in self._found(result).items()}
         self.became: dict[Box, str] = {}
         """Of each op of the original: "" where it stands as it was, else "changed" or "gone"."""
         claims: dict[int | None, list[Box]] = {}
@@ -67,7 +68,7 @@ class Twins:
         constants = items.boxes.constants
         found = [items.of(value) for value in box.reads if value not in constants]
         held = {hashable(constants[value].attrs["value"]) for value in box.reads if value in constants}
-        return {rows.get(row, -1) if rows is not None else row for row in found}, held
+        return {rows.get(row, -1) if rows is not None else self._opener.get(row, row) for row in found}, held
 
 
 def _heir(boxes: Sequence[Box], twin: Box) -> Box:

@@ -93,6 +93,7 @@ function told(side, row) {
   if (item.stats) out.push(statistics(item.stats));
   if (item.why && item.why.length) section("What became of it", chain(item.why.map(stepOf)),
     el("p", {}, el("a", {onclick: () => Rewrites.go(Math.min(...item.why) + 1)}, "show the first of these rewrites")));
+  else if (item.status === "gone") section("What became of it", quiet("No node of its own: in the written model those that read it do the same."));
   if (item.stands) section("In the result", el("p", {}, twin != null ? link("after", twin, item.stands) : item.stands));
   else if (twin != null) section(side === "before" ? "In the result" : "In the original", el("p", {}, link(other(side), twin, labelOf(other(side), twin))));
   out.push(...sizesOf(item), ...readsOf(side, item));

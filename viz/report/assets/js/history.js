@@ -2,7 +2,7 @@
 
 const Rewrites = {
   at: DATA.steps.length,
-  began: ITEMS.before.map((item) => (item.why && item.why.length ? Math.min(...item.why) : -1)),
+  began: ITEMS.before.map((item) => (item.why && item.why.length ? Math.min(...item.why) : DATA.steps.length - 1)),
   rows: DATA.steps.map(() => []),
   timer: null,
 
