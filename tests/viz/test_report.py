@@ -205,6 +205,17 @@ def test_the_slider_goes_through_the_rewrites(tab: Page, tmp_path: Path) -> None
     assert text_of(tab, "#step").startswith(f"rewrite 1 of {total}: ")
     tab.eval(slide.format(total))
     assert tab.eval(marked) == end and text_of(tab, "#step") == f"all {total} rewrites"
+    tab.eval("by('code').click()")  # without shape code ▶ goes on to what is drawn
+    tab.eval(slide.format(0))
+    drawn = tab.eval("DATA.steps.map((_, k) => k + 1).filter((at) => at < DATA.steps.length && Rewrites.seen(at))")
+    went = []
+    while not went or went[-1] < total:
+        tab.eval("by('forth').click()")
+        went.append(tab.eval("Rewrites.at"))
+    assert went == [*drawn, total] and len(drawn) < total - 1
+    hidden = next(at for at in range(1, total) if at not in drawn)
+    tab.eval(slide.format(hidden))
+    assert text_of(tab, "#step").endswith("(not drawn)")
     assert tab.problems == []
 
 
