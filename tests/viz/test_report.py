@@ -19,6 +19,7 @@ from egshape.viz.report.data import report_data
 from tests.viz.browser import Page, browser, browser_program
 from tests.viz.models import HOSTILE, loop, renamed, ten
 
+ROOT = Path(__file__).resolve().parents[2]
 READY = "document.body && document.body.dataset.state === 'ready'"
 NO_BROWSER = "needs Chromium (`apt-get install chromium`)"
 
@@ -117,6 +118,17 @@ def test_an_op_with_regions_is_known_again() -> None:
     rows = {side: [row["title"] for row in items[side]].index("while") for side in items}
     assert [items[side][row].get("status") for side, row in rows.items()] == [None, None]
     assert data["twins"][rows["before"]] == rows["after"]
+
+
+def test_a_check_that_stays_is_not_new() -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    data = report_data(egshape.optimize(ROOT / "examples" / "encoder.mlir", validate=False))
+    checks = {
+        side: [row for row in data["sides"][side]["items"] if row["title"] == "check"] for side in ("before", "after")
+    }
+    said = {side: [row["detail"] for row in rows] for side, rows in checks.items()}
+    assert said["before"] == said["after"] and len(said["after"]) == 5
+    assert [row.get("status") for rows in checks.values() for row in rows] == [None] * 10
 
 
 def test_ops_of_onnx_keep_their_names() -> None:

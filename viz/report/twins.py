@@ -52,6 +52,8 @@ class Twins:
         for one, two in zip(result.source.inputs, result.graph.inputs, strict=True):
             out[old.of(one)] = new.of(two)
         out.update(zip(_outputs(old), _outputs(new), strict=True))
+        checks = _checks(new)
+        out.update({row: checks[said] for said, row in _checks(old).items() if said in checks})
         return out
 
     def _same(self, one: Box, two: Box) -> bool:
@@ -77,6 +79,13 @@ def _heir(boxes: Sequence[Box], twin: Box) -> Box:
     same = [box for box in boxes if names.intersection(value.name for value in box.gives)]
     like = [box for box in boxes if box.title == twin.title]
     return next(iter([*same, *like, *boxes]))
+
+
+def _checks(items: Items) -> dict[object, int]:
+    """The row of each check by what it says."""
+    found = [box for box in items.boxes.every if box.op is not None and box.op.name == "check"]
+    return {hashable({key: box.op.attrs[key] for key in ("relation", "sides")}): items.number[box]
+            for box in found if box.op is not None}  # fmt: skip
 
 
 def _outputs(items: Items) -> list[int]:

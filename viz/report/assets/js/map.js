@@ -1,6 +1,6 @@
 // The map of a pane: all of the graph, what was removed or changed in it, and the part that is seen.
 
-const MAP = {most: 150, tall: 0.62, scale: 0.12};  // no larger than needed: it covers a part of the graph
+const MAP = {most: 110, tall: 0.62, scale: 0.12};  // no larger than needed: it covers a part of the graph
 
 /** The scales of the map of a pane, across and down, and its size. */
 function mapOf({scene: {box}, size}) {
