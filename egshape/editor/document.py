@@ -230,12 +230,6 @@ class Document:
         return tuple(moved_rule(rule, lines) for lines, rule in self._placed)
 
     @cached_property
-    def _named(self) -> dict[str, tuple[int, Rule]]:
-        """Rules of this file, and of those beside it that it needs, with the lines before their chunk."""
-        beside = {rule.name: (0, rule) for file in self._needed[::-1] for rule in file.rules}
-        return {**beside, **{rule.name: (lines, rule) for lines, rule in self._placed}}
-
-    @cached_property
     def _needed(self) -> tuple[RuleFile, ...]:
         found: dict[Path, RuleFile] = {}
         waiting = [self.file]
@@ -286,8 +280,12 @@ class Document:
         return self._rule(name) or (self._rule(f"{header.name}/{name}") if header and word.comment else None)
 
     def _rule(self, name: str) -> Rule | None:
-        lines, rule = self._named.get(name, (0, None))
-        return moved_rule(rule, lines) if rule is not None else shipped().rules.by_name.get(name)
+        """The rule of a name: of this file, of those beside it that it needs, or a shipped one."""
+        holding = [each for each in self._chunks if f'"{name}"' in each.text]
+        self._read(self._unread([each.text for each in holding]))
+        own = [moved_rule(rule, each.first - 1) for each in holding for rule in self._rules[each.text]]
+        beside = (rule for file in self._needed for rule in file.rules)
+        return next((rule for rule in (*own[::-1], *beside) if rule.name == name), shipped().rules.by_name.get(name))
 
     def definition(self, word: Word) -> Place | None:
         """Where what a word names is declared, None where it names nothing."""

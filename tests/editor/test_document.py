@@ -126,6 +126,21 @@ def test_hover(what: str, inside: int, said: str) -> None:
     assert ("tested: proved" in found[0]) == ("**" in found[0])
 
 
+def test_a_question_about_one_rule_reads_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a word does not wait until all of a large file is read."""
+    text, read = SLICE.read_text(), list[str]()
+    before = Document._read
+    monkeypatch.setattr(Document, "_read", lambda self, missing: read.extend(missing) or before(self, missing))
+    found = document(text)
+    for what, inside in (('"tensor.slice/of-splat"', 3), ("(slice x a b t) x", 3), ("shape is that of x", 2)):
+        where = place(text, what, inside)
+        answers.hover(found, *where, nothing)
+        word = found.word(*where)
+        assert word is not None
+        found.definition(word)
+    assert 0 < len(read) <= 2 and len(found.own) > 10
+
+
 @pytest.mark.parametrize(
     ("what", "inside", "file", "line"),
     [
