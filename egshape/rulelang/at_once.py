@@ -87,8 +87,8 @@ def functions(
     """The Python that simplifies the value of a size function, that states its laws, and that bounds it.
 
     order: the rules that simplify, by name, each with its place. known: the size functions that rules may name; the
-    words of those about this one are right (``check_rule``). Raises
-    NotAtOnce for a rule of the order that only the e-graph can use."""
+    words of those about this one are right (``check_rule``). Raises NotAtOnce for a rule of the order that only the
+    e-graph can use."""
     name, arity = known[constructor][:2]
     own = [rule for rule in rules if about(rule, known) == constructor]
     args = ["h", "k", *(f"x{i}" for i in range(2, arity))][:arity]
