@@ -10,7 +10,7 @@ from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.facts.wording import worded
 from egshape.frontends.registry import form_of, of_form
-from egshape.measure import MOST_OPS
+from egshape.measure import MOST_COUNTED
 from egshape.report import Changes, FileChanges
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _changes(
 ) -> Changes | None:
     """The parts of the model's file before and after, as its format counts them; None where that cannot be done (it is
     standard input, or too large to be written only to be counted)."""
-    small = sum(1 for _ in result.graph.body.walk()) <= MOST_OPS
+    small = sum(1 for _ in result.graph.body.walk()) <= MOST_COUNTED
     try:
         frontend = of_form(form_of(Path(model), form))
         if written is not None and written.suffix.removeprefix(".") in frontend.forms:

@@ -68,7 +68,7 @@ def constant(b, array):
 def product(weights, rows="m", epilogue=True):
     """x (rows, k) by a constant (k, n), and a bias and tanh."""
     b = BlockBuilder()
-    k, n = weights.shape
+    k = weights.shape[0]
     m = symbol(rows) if isinstance(rows, str) else const(rows)
     y = dot(b, argument(b, "x", "f32", [m, const(k)]), constant(b, weights), dtype="f32")
     return graph_of(b, b.one("tanh", [y]) if epilogue else y)
