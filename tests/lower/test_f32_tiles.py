@@ -94,6 +94,8 @@ CASES = {
         reversal=(0, 0, 0),
     ),
     "transposed": Case(**WIDE, base=(2, 2), taps=(4, 4), padding=(2, 2, 2, 2)),
+    "transposed points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 1, 2, 0), base=(2, 2)),
+    "middling kernel": Case(layout="last", channels=64, outputs=176),
     "points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0)),
     "strided points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0), strides=(2, 2)),
     "large kernel": Case(layout="last", channels=96, outputs=192),
@@ -115,7 +117,7 @@ def kernel_of(case, rng):
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_are_planned_in_parts(name):
     graph = convolution(CASES[name], kernel_of(CASES[name], np.random.default_rng(0)))
-    assert "f32x3" in kinds(graph) and ("" in kinds(graph)) == ("large" in name)
+    assert "f32x3" in kinds(graph) and ("" in kinds(graph)) == ("large" in name or "middling" in name)
 
 
 @pytest.mark.parametrize(
