@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from egshape.prove import prove
     from egshape.reasons.diff import diff
     from egshape.rulelang.python_rules import rule
+    from egshape.rulelang.python_sizes import size_function
     from egshape.rulelang.size_functions import size_functions
     from egshape.rulelang.written import custom_ops
 
@@ -52,6 +53,7 @@ __all__ = [
     "rule",
     "runtime",
     "save",
+    "size_function",
     "size_functions",
     "specialised",
     "torch",
@@ -75,6 +77,7 @@ _HOME = {
     "prove": "egshape.prove",
     "rule": "egshape.rulelang.python_rules",
     "save": "egshape.api",
+    "size_function": "egshape.rulelang.python_sizes",
     "size_functions": "egshape.rulelang.size_functions",
     "specialised": "egshape.adapters.specialised",
 }

@@ -3,26 +3,29 @@ not, and so it is optimized as a program of its own, which is entered where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from egshape.decide.context import Context
 from egshape.decide.reason import Believed, Check
 from egshape.egraph.stages import RegionEntry
 from egshape.egraph.twins import Twins
-from egshape.ir.calls import substitute
+from egshape.ir.calls import substitute, values_of
 from egshape.ir.graph import Block, Op, Value, relation_of
 from egshape.ops import REGISTRY
 
 Run = Callable[[Block, RegionEntry], Block]
 """Optimizes a block."""
 
+Moved = Callable[[Mapping[Value, Value]], None]
+"""Is told which values were made anew, and what stands for them."""
+
 
 _TIMES = 6
 """Behind how many checks of a program: each time all that stands there goes through the stages again."""
 
 
-def optimize_behind(run: Run, body: Block, context: Context, believed: Sequence[Believed]) -> Block:
+def optimize_behind(run: Run, moved: Moved, body: Block, context: Context, believed: Sequence[Believed]) -> Block:
     """The block, with what stands behind checks of sizes that data gives optimized anew.
 
     ``context`` and ``believed``: what holds where the block is entered."""
@@ -30,7 +33,7 @@ def optimize_behind(run: Run, body: Block, context: Context, believed: Sequence[
     for _ in range(_TIMES):
         if place is None:
             break
-        body = _optimized(run, body, place, context, believed)
+        body = _optimized(run, moved, body, place, context, believed)
         place = _next(body, place + 1)
     return body
 
@@ -55,7 +58,9 @@ def _speak(ops: Sequence[Op], names: Set[str]) -> bool:
     return sum(any(size.symbols() & names for size in each) for each in sizes) > 1
 
 
-def _optimized(run: Run, body: Block, place: int, context: Context, believed: Sequence[Believed]) -> Block:
+def _optimized(
+    run: Run, moved: Moved, body: Block, place: int, context: Context, believed: Sequence[Believed]
+) -> Block:
     first, rest = body.ops[: place + 1], body.ops[place + 1 :]
     made = {value for op in rest for value in op.results}
     own = tuple(each for each in body.symbols if each.value in made)
@@ -72,7 +77,7 @@ def _optimized(run: Run, body: Block, place: int, context: Context, believed: Se
     entry = RegionEntry(known, [*believed, *held], same=twins.same)
     found = run(Block(arguments, rest, body.results, (*outer, *own)), entry)
     back: dict[Value, Value] = dict(zip(found.args, arguments, strict=True))
-    inner = substitute(
-        replace(found, args=(), symbols=tuple(each for each in found.symbols if each.value not in back)), back
-    )
+    found = replace(found, args=(), symbols=tuple(each for each in found.symbols if each.value not in back))
+    inner = substitute(found, back)
+    moved({**back, **dict(zip(values_of(found), values_of(inner), strict=True))})
     return Block(body.args, (*first, *inner.ops), inner.results, (*outer, *inner.symbols))

@@ -20,8 +20,9 @@ from egshape.pipeline import Optimized
 from egshape.report import Changes
 
 MOST_OPS = 5_000
-"""Larger graphs are not written to be measured (50 to 100 us an op): their own ops count."""
-
+"""Larger graphs are not written to be measured (50 to 100 us an op, several times): their own ops count."""
+MOST_COUNTED = 30_000
+"""Nor are larger ones written once, only to count what they are."""
 
 _ROUNDS = 3
 """How often further ops stay as they came, since they need what those needed before them."""
@@ -52,7 +53,7 @@ def changes(before: Graph, after: Graph) -> Changes | None:
     """The parts of two graphs by kind, as the format counts them that the first came in, and as its file has them where
     it is as it was read. None without a format, and where a graph cannot be written, or is too large for that."""
     frontend = of_graph(before)
-    if frontend is None or sum(1 for _ in after.body.walk()) > MOST_OPS:
+    if frontend is None or sum(1 for _ in after.body.walk()) > MOST_COUNTED:
         return None
     try:
         unit, old = frontend.kinds(before)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from egshape.annotate import Annotation
 from egshape.egraph.engine import POOL
-from egshape.errors import Unsupported
+from egshape.egraph.snapshot import without_collecting
+from egshape.errors import InvalidInput, Unsupported
 from egshape.frontends import registry
 from egshape.frontends.frontend import Forms, Rank, Writing
 from egshape.ir.expand import expand
@@ -43,12 +45,18 @@ def load(
         <Graph f: (x: f32[n, 4]) -> (f32[n, 4]), 1 ops>
     """
     POOL.prepare()  # what optimizes the model starts while it is read
+    with without_collecting():
+        return _loaded(model, format, forms, names)
+
+
+def _loaded(model: Model | Graph, format: str | None, forms: Forms | None, names: Sequence[str]) -> Graph:
     if isinstance(model, str | Path):
+        if model == "":
+            raise InvalidInput("is an empty file name", where=repr(model), hint="give the name of a file")
         path = Path(model)
         return registry.of_form(registry.form_of(path, format)).read(path, path.name, forms)
     if isinstance(model, bytes):
-        asked = registry.of_form(registry.form_of(Path("model"), format)) if format else registry.of_bytes(model)
-        return asked.read(model, "model", forms)
+        return load_bytes(model, format, forms)
     if isinstance(model, Graph):
         return model
     frontend = registry.of_object(model)
@@ -60,6 +68,14 @@ def load(
     elif callable(model):
         hint = "export a function of JAX first: jax.export.export(jax.jit(f))(*types)"
     raise Unsupported(f"cannot load a {type(model).__name__}", hint=hint)
+
+
+def load_bytes(data: bytes, format: str | None = None, forms: Forms | None = None, name: str = "model") -> Graph:
+    """Load the content of a model's file. ``name``: what messages and places call it. Raises as ``load``."""
+    asked = registry.of_form(registry.form_of(Path("model"), format)) if format else registry.of_bytes(data)
+    with without_collecting():
+        graph = asked.read(data, name, forms)
+    return replace(graph, name="model") if graph.name == name else graph
 
 
 def save_graph(graph: Graph, path: Path, format: str | None, how: Writing) -> tuple[str, ...]:

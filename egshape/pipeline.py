@@ -19,7 +19,7 @@ from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.functions import Functions
 from egshape.egraph.obligations import Check
-from egshape.egraph.outcome import Outcome, Scope, outcome_of, stopped
+from egshape.egraph.outcome import Became, Outcome, Scope, outcome_of, stopped
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import PLAIN, Variant, program
 from egshape.egraph.rebuild import Names
@@ -45,19 +45,18 @@ from egshape.egraph.stages import (
 )
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
 from egshape.facts import Facts, Relation
-from egshape.ir.calls import shared, substitute
+from egshape.ir.calls import placed_once, substitute, values_of
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
-from egshape.repeats import has_layers, in_place, outlined
+from egshape.repeats import has_layers, outlined
+from egshape.retold import moved, put_in_line, twice
 from egshape.trace import Tracer
 from egshape.validate import Verdict, compare, late
 
 VALIDATION_SECONDS = 2.0
-
-UNTOLD = "layers are shared: explain_value and explain_removed are not right about values inside of them"
 
 STRICT = "EGSHAPE_STRICT"
 """Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
@@ -144,29 +143,34 @@ def run_stages(
 
 class Road:
     """The way of one graph through the stages. All that changes: ``outcome``, what its blocks have given so far, and
-    ``names``, those that are taken."""
+    ``names``, those that are taken; ``source``: the graph's block as it came."""
 
     def __init__(self, setting: Setting, tracer: Tracer) -> None:
         self.setting = setting
         self.tracer = tracer
         self.outcome = Outcome()
         self.names = Names()
+        self.source = Block((), (), ())
 
     def graph(self, graph: Graph, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Graph:
         """The graph, optimized, its repeated layers once; then what stands behind checks of sizes that data gives, once
         more."""
-        source = self.layers(graph.body, lambda body: outlined(body, self.setting.left))
+        self.source = graph.body
+        source = self.layers(graph.body)
         body = self.block(source, entry, given, refine_signature)
         if source is not graph.body:
-            body = self.layers(body, in_place)
-            if has_layers(body):  # types of what crosses their borders changed
+            with self.tracer.stage("layers"), without_collecting():
+                lined, told = put_in_line(self.outcome, graph.body, source, body)
+            if has_layers(lined):  # types of what crosses their borders changed
                 self.outcome, self.names = Outcome(), Names()
                 body = self.block(graph.body, entry, given, refine_signature)
             else:
-                self.tracer.note(UNTOLD)
-                body = self.whole(body, entry, given, refine_signature)
+                self.outcome = told
+                body = self.whole(lined, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
-        return replace(graph, body=shared(optimize_behind(self.behind, body, known, entry.believed)))
+        once = placed_once(optimize_behind(self.behind, self.moved, body, known, entry.believed))
+        self.moved(once.now)
+        return replace(graph, body=once.block)
 
     def block(
         self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
@@ -192,9 +196,15 @@ class Road:
         if setting.watch is not None:
             setting.watch(block, extraction)
 
+        inside_of: dict[Value, Value] = {}
+        """What stands for values inside of regions that were copied."""
+        became: list[Became] = []
+
         def optimized(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if not is_program(op, region, setting.registry):
-                return substitute(region, mapping)
+                copy = substitute(region, mapping)
+                inside_of.update(zip(values_of(region), values_of(copy), strict=True))
+                return copy
             held = (*entry.held, *branch_conditions(op, region, walk, setting.registry))
             return self.region(region, mapping, inside(block, op, region, walk, mapping, terms.normal, held))
 
@@ -203,19 +213,23 @@ class Road:
         def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if not functions.calls(op):
                 return optimized(op, region, mapping)
-            done = functions.again(op)
-            if done is None:
-                source, believed = functions.apart(op) or (region, None)
-                if believed is None:
-                    done = optimized(op, region, mapping)
-                else:
-                    done = self.region(source, mapping, alone(setting, source, believed))
-                self._note(functions.keep(op, source, done, self.outcome))
+            again = functions.again(op)
+            if again is not None:
+                became.append(again)
+                return again.block
+            source, believed = functions.apart(op) or (region, None)
+            before = len(self.outcome.reasons)
+            if believed is None:
+                done = optimized(op, region, mapping)
+            else:
+                done = self.region(source, mapping, alone(setting, source, believed))
+            self._note(functions.keep(op, source, done, self.outcome, self.outcome.reasons[before:]))
             return done
 
         with stage("rebuild"), without_collecting():
             rebuilt = rebuild(setting, block, entry, walk, extraction, region, self.names.fresh, refine_signature)
-        self._note(Outcome(standing=rebuilt.standing, computed=rebuilt.computed))
+        standing = {**inside_of, **rebuilt.standing}
+        self._note(Outcome(standing=standing, computed=rebuilt.computed, functions=tuple(became)))
         return rebuilt.block
 
     def region(self, region: Block, mapping: Mapping[Value, Value], entry: RegionEntry) -> Block:
@@ -226,21 +240,24 @@ class Road:
             self._note(stopped(reached.limit))
         except Contradiction:  # nothing ever runs through it
             pass
-        return substitute(region, mapping)
+        copy = substitute(region, mapping)
+        self._note(Outcome(standing=dict(zip(values_of(region), values_of(copy), strict=True))))
+        return copy
 
-    def layers(self, block: Block, change: Callable[[Block], Block]) -> Block:
-        """The block with its layers as calls, or in their places, where that is asked for."""
+    def layers(self, block: Block) -> Block:
+        """The block with its layers as calls, where that is asked for."""
         if not self.setting.share_layers:
             return block
         with self.tracer.stage("layers"), without_collecting():
-            return change(block)
+            return outlined(block, self.setting.left)
 
     def whole(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
         """A block whose layers went through the stages apart, once more; as it is where that takes too long."""
+        before = self.outcome
         try:
             return self.again(block, entry, given, refine_signature)
         except LimitReached as reached:
-            self._note(stopped(reached.limit))
+            self.outcome = before.then(stopped(reached.limit))
             return block
 
     def behind(self, block: Block, entry: RegionEntry) -> Block:
@@ -251,13 +268,16 @@ class Road:
         self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
     ) -> Block:
         """A block that went through the stages before, or a part of it, once more: its checks are known."""
-        before = self.outcome
+        before, self.outcome = self.outcome, Outcome()
         self.names.release(value.name for op in block.ops for value in op.results)
-        found = self.block(block, entry, given, refine_signature)
-        now = self.outcome.standing
-        standing = {value: now.get(new, new) for value, new in before.standing.items()}
-        self.outcome = replace(self.outcome, checks=before.checks, standing={**now, **standing})
-        return found
+        try:
+            return self.block(block, entry, given, refine_signature)
+        finally:
+            self.outcome = twice(before, self.outcome, block, self.source)
+
+    def moved(self, now: Mapping[Value, Value]) -> None:
+        """Values of the result were made anew."""
+        self.outcome = moved(self.outcome, now)
 
     def _note(self, found: Outcome) -> None:
         self.outcome = self.outcome.then(found)

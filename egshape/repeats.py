@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from egshape.facts import Relation
 from egshape.frontends.calls import demands
-from egshape.ir.calls import in_line, is_call, key_at, values_of
+from egshape.ir.calls import Placed, is_call, key_at, placed, values_of
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.keys import hashable, region_key
 from egshape.ir.types import is_integer
@@ -53,17 +53,18 @@ def outlined(block: Block, left: AbstractSet[Op] = frozenset()) -> Block:
     return replace(block, ops=tuple(done))
 
 
-def in_place(block: Block) -> Block:
+def in_place(block: Block) -> Placed:
     """The block with what became of its layers in their places."""
-    return in_line(block, _is_layer)
+    return placed(block, is_layer, free=True)
 
 
 def has_layers(block: Block) -> bool:
     """Whether a layer is still a call: what it takes has another type than what became of it."""
-    return any(map(_is_layer, block.ops))
+    return any(map(is_layer, block.ops))
 
 
-def _is_layer(op: Op) -> bool:
+def is_layer(op: Op) -> bool:
+    """Whether an op is a layer that was made a call."""
     return is_call(op) and op.attrs["name"] == _NAME
 
 

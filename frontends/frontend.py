@@ -138,5 +138,9 @@ class Frontend(Protocol):
         """What the model calls what stands at a location (as text), where that is one part of it and several ops of
         ours, or one of another name; a graph that was not read of a model has none."""
 
+    def nodes(self, graph: Graph) -> Mapping[str, str]:
+        """What the parts of the model are called, as it was read or as it would be written, by the name of each value
+        that one gives; none where parts are ops of ours. Raises EgshapeError where it cannot be written."""
+
     def cost(self, graph: Graph) -> Cost:
         """What a graph costs as a model of this format. Raises EgshapeError where it cannot hold it."""

@@ -72,6 +72,7 @@ LAYERS = [
             "attempts",
             "behind",
             "repeats",
+            "retold",
             "inner",
             "measure",
             "sizes",

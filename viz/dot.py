@@ -15,7 +15,10 @@ RENDER_SECONDS = 60.0
 """How long ``dot`` may take for one picture."""
 
 _DOT = "dot"
-NO_DOT = "install Graphviz (https://graphviz.org/download) so that its program dot is on the path, or write .dot"
+NO_DOT = (
+    "install Graphviz (https://graphviz.org/download) so that its program dot is on the path, or write .dot; "
+    ".html, the report of a model, needs no program"
+)
 
 
 class Html(str):
@@ -170,17 +173,22 @@ def has_dot() -> bool:
     return shutil.which(_DOT) is not None
 
 
+def needs_dot(format: str) -> None:
+    """Raises MissingDependency where a picture of a format cannot be rendered here: before work is done for it."""
+    if not has_dot():
+        raise MissingDependency(f"drawing .{format} needs Graphviz's program dot", hint=NO_DOT)
+
+
 def render(dot: str, format: Literal["svg", "png"], seconds: float = RENDER_SECONDS) -> bytes:
     """The picture that Graphviz's ``dot`` makes of a DOT text.
 
     Raises MissingDependency where the program is missing, EgshapeError where it fails or takes
     longer than ``seconds``."""
+    needs_dot(format)
     command = [_DOT, f"-T{format}", *(["-Gdpi=110"] if format == "png" else [])]
     try:
         text = dot.replace(_HELVETICA, _ALIKE).encode()
         done = subprocess.run(command, input=text, capture_output=True, timeout=seconds, check=False)
-    except FileNotFoundError as error:
-        raise MissingDependency(f"drawing .{format} needs Graphviz's program dot", hint=NO_DOT) from error
     except subprocess.TimeoutExpired as error:
         raise EgshapeError(
             f"dot did not lay the picture out in {seconds:.0f} s",

@@ -87,12 +87,13 @@ class Client:
             f"textDocument/{method}", {"textDocument": {"uri": uri}, "position": _position(place), **more}
         )  # fmt: skip
 
-    def diagnostics(self, uri: str, version: int) -> list[dict[str, Any]]:
-        """What is wrong with a version of a file."""
+    def diagnostics(self, uri: str, version: int, part: bool = False) -> list[dict[str, Any]]:
+        """What is wrong with a version of a file, once all of it is checked. ``part``: what is told first."""
         while True:
             found = self.note("textDocument/publishDiagnostics", version)
-            if found["uri"] == uri:
-                return list(found["diagnostics"])
+            told = list(found["diagnostics"])
+            if found["uri"] == uri and (part or is_all(told)):
+                return told
 
     def close(self) -> int:
         """End the session; the server's exit code."""
@@ -129,6 +130,11 @@ class Client:
                 with self._changed:
                     self._answers[message["id"]] = message
                     self._changed.notify_all()
+
+
+def is_all(told: Sequence[dict[str, Any]]) -> bool:
+    """Whether what is told of a file is all that is wrong with it."""
+    return all(each.get("code") != "unchecked" for each in told)
 
 
 def _position(place: tuple[int, int]) -> dict[str, int]:

@@ -26,6 +26,7 @@ from egshape.commands.options import (
     QuietOpt,
     RulesOpt,
     SecondsOpt,
+    ShareLayersOpt,
 )
 from egshape.commands.terminal import put
 from egshape.errors import EgshapeError
@@ -72,6 +73,7 @@ def compile(
     seconds: SecondsOpt = None,
     nodes: NodesOpt = None,
     memory: MemoryOpt = None,
+    share_layers: ShareLayersOpt = False,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Compile the graph as it is.")] = False,
     expand_signature: Annotated[
         bool,
@@ -105,9 +107,9 @@ def compile(
 
     if emit is None:
         check_target(output, model=False, source=model)
-    if no_optimize and (assume or facts or likely or rules or versions):
+    if no_optimize and (assume or facts or likely or rules or versions or share_layers):
         raise EgshapeError(
-            "--assume, --facts, --likely-from, --rules and --versions go with optimizing",
+            "--assume, --facts, --likely-from, --rules, --share-layers and --versions go with optimizing",
             hint="leave out --no-optimize",
             code="usage",
         )
@@ -128,7 +130,8 @@ def compile(
         each = graph
         if not no_optimize:
             limits = limits_of(seconds, nodes, memory)
-            each = optimized(graph, [*(assume or ()), *more], facts=known, rules=rules, limits=limits).graph
+            trusted = [*(assume or ()), *more]
+            each = optimized(graph, trusted, facts=known, rules=rules, limits=limits, share_layers=share_layers).graph
         if expand_signature:
             each = with_sizes(each)
         if target is Native.cuda:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
+STDIN = "<stdin>"
+"""What messages and places call standard input."""
+
 
 def load_model(
     model: str,
@@ -45,9 +48,11 @@ def load_model(
     from egshape.annotate import sizes_said
     from egshape.facts import Facts
     from egshape.frontends.frontend import kept_whole
-    from egshape.models import ranks_said
+    from egshape.models import load_bytes, ranks_said
     from egshape.ops.shape_function import assuming
 
+    if not model:
+        raise EgshapeError("is an empty file name", where="MODEL", hint="give the file of a model", code="usage")
     declare_ops(ops)
     said = _types(annotate or (), annotate_file)
     if model == "-" and format is None:
@@ -55,7 +60,10 @@ def load_model(
     known = Facts.parse(*(assume or ()), assumed=True) if ops else Facts()
     goes_to = (format or Path(model).suffix.removeprefix(".")) if output == "-" else Path(output or "").suffix[1:]
     with assuming(known), assuming(sizes_said(said)), kept_whole(goes_to == "pt2"):
-        graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format, ranks_said(said))
+        if model == "-":
+            graph = load_bytes(sys.stdin.buffer.read(), format, ranks_said(said), STDIN)
+        else:
+            graph = api.load(model, format, ranks_said(said))
     return annotated(graph, said) if said else graph
 
 
@@ -202,12 +210,14 @@ def check_target(output: str | Path | None, *, model: bool = True, source: str =
 
     if output is None or output == "-":
         return
+    if output == "":
+        raise EgshapeError("is an empty file name", where="-o", hint="give the name of a file", code="usage")
     path = Path(output)
     if model:
         form_of(path)
     elif path.is_dir():
         raise EgshapeError("is a folder", where=str(path), hint="give a file name", code="usage")
-    if source and path.exists() and Path(source).exists() and path.samefile(source):
+    if source and is_same(source, path):
         raise EgshapeError("would be written over the model", where=str(path), hint="give another name", code="usage")
     folder = next(each for each in path.absolute().parents if each.exists())
     if not folder.is_dir():
@@ -216,6 +226,11 @@ def check_target(output: str | Path | None, *, model: bool = True, source: str =
         raise EgshapeError(f"cannot be written: no permission to write to {folder}", where=str(path), code="write")
     if not path.parent.exists():
         say(f"egshape: note: the folder {path.parent} is missing and will be made")
+
+
+def is_same(model: str, path: str | Path) -> bool:
+    """Whether a file to write is the model's own; neither need be there."""
+    return Path(path).exists() and Path(model).exists() and Path(path).samefile(model)
 
 
 def save_model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from egshape.atomic import write_atomic
 from egshape.commands.files import (
     check_target,
+    is_same,
     load_model,
     read_arrays,
     read_facts,
@@ -39,10 +41,11 @@ from egshape.commands.options import (
     QuietOpt,
     RulesOpt,
     SecondsOpt,
+    ShareLayersOpt,
     Target,
     VerboseOpt,
 )
-from egshape.commands.summary import lines, with_file
+from egshape.commands.summary import before, lines, with_file
 from egshape.commands.terminal import put, say
 from egshape.errors import EgshapeError
 from egshape.show import print_table
@@ -76,6 +79,7 @@ def optimize(
     allow_larger: Annotated[
         bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
     ] = False,
+    share_layers: ShareLayersOpt = False,
     decide: Annotated[
         Deciders, typer.Option("--decide", help="Who decides about sizes: compiled rules, the engine (slow), or both.")
     ] = Deciders.both,
@@ -105,14 +109,16 @@ def optimize(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Make MODEL smaller; it computes the same."""
+    """Make MODEL smaller; it computes the same.
+
+    OUT may be MODEL: the whole of the new file then takes the place of the old one, once it has been compared."""
     check_target(output)
     check_target(report, model=False, source=model)
     if report is not None and report.suffix in (".html", ".svg", ".png"):
         raise EgshapeError(
             "is JSON, not a page or a picture",
             where="--report",
-            hint=f"egshape viz {model} -o {report} writes that",
+            hint=f"{_viz(model, format, report)} writes that",
             code="usage",
         )
     started = time.perf_counter()
@@ -128,7 +134,12 @@ def optimize(
         refine_signature=refine_signature,
         allow_larger=allow_larger,
         decide=decide.value,
+        share_layers=share_layers,
     )
+    told = report is not None or as_json or not quiet
+    was = before(model, format) if told and model != "-" else None  # it may be written over
+    if output is not None and is_same(model, output):
+        say(f"egshape: note: {output} is the model, and is written over")
     done = time.perf_counter()
     notes: tuple[str, ...] = ()
     if output == "-":
@@ -147,16 +158,22 @@ def optimize(
     for note in notes:
         say(f"egshape: note: {note}")
     whole = result.report.model_copy(update={"notes": (*result.report.notes, *notes)})
-    if report is not None or as_json or not quiet:  # both files are read once more, to be counted
+    if told:  # both files are read once more, to be counted
         written = None if output in (None, "-") else Path(str(output))
-        whole = with_file(whole, model, format, result, written, loaded - started, time.perf_counter() - done)
+        whole = with_file(whole, model, format, was, result, written, loaded - started, time.perf_counter() - done)
     if report is not None:
         write_atomic(report, whole.model_dump_json(indent=2) + "\n")
     if as_json or not quiet:
-        told = whole.model_dump_json() if as_json else "\n".join(lines(whole, verbose))
-        (say if output == "-" else put)(told)
+        text = whole.model_dump_json() if as_json else "\n".join(lines(whole, verbose))
+        (say if output == "-" else put)(text)
     if strict_rules and result.report.dropped_rules:
         raise typer.Exit(1)
+
+
+def _viz(model: str, format: str | None, report: Path) -> str:
+    """The command that draws it."""
+    named = () if format is None else ("--format", format)
+    return shlex.join(("egshape", "viz", model, *named, "-o", str(report)))
 
 
 def shapes(

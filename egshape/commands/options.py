@@ -78,6 +78,10 @@ OpsOpt = Annotated[
 SecondsOpt = Annotated[float | None, typer.Option("--seconds", metavar="S", min=0, help="Time budget.")]
 NodesOpt = Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="Budget of e-nodes.")]
 MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", help="Memory budget.")]
+ShareLayersOpt = Annotated[
+    bool,
+    typer.Option("--share-layers", help="Let layers that are equal up to weights go through the rules once."),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VerboseOpt = Annotated[bool, typer.Option("--verbose", "-v", help="Say all: every check, seconds by stage.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Say only what is wrong, in notes and errors.")]

@@ -22,6 +22,7 @@ from egshape.commands.options import (
     OpsOpt,
     QuietOpt,
     RulesOpt,
+    ShareLayersOpt,
 )
 from egshape.commands.terminal import bar, put, say
 from egshape.errors import EgshapeError, ParseError
@@ -74,6 +75,7 @@ def explain(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    share_layers: ShareLayersOpt = False,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
@@ -86,7 +88,8 @@ def explain(
     from egshape.reasons.explain import replayed
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
-    result = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False)
+    known = read_facts(facts)
+    result = optimized(graph, assume, facts=known, rules=rules, validate=False, share_layers=share_layers)
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
         put(found.model_dump_json() if as_json else str(found))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.facts.wording import worded
 from egshape.frontends.registry import form_of, of_form
-from egshape.measure import MOST_OPS
+from egshape.measure import MOST_COUNTED
 from egshape.report import Changes, FileChanges
 
 if TYPE_CHECKING:
@@ -35,39 +35,65 @@ _STAGES = {
 """What a person calls the stages."""
 
 
-def with_file(
-    report: Report, model: str, form: str | None, result: Optimization, written: Path | None, load: float, save: float
-) -> Report:
-    """The report with what became of the model's file. ``written``: the file of the result; ``load``, ``save``: the
-    seconds that reading took, and writing with the comparison."""
-    changed = _changes(model, form, result, written) or report.changes
-    same = written is not None and model != "-" and written.suffix == Path(model).suffix
-    sizes = (_size(Path(model)), _size(written)) if same and written is not None else None
-    seconds = _by_stage(report, load, save)
-    return report.model_copy(update={"file": FileChanges(**dict(changed), bytes=sizes, seconds=seconds)})
+class Before(NamedTuple):
+    """A model's file as it was before the result was written, perhaps over it: its unit and parts, as its format counts
+    them, and its bytes."""
+
+    unit: str
+    kinds: Mapping[str, int]
+    bytes: int
 
 
-def _changes(model: str, form: str | None, result: Optimization, written: Path | None) -> Changes | None:
-    """The parts of the model's file before and after, as its format counts them; None where that cannot be done (it is
-    standard input, or too large to be written only to be counted)."""
-    small = sum(1 for _ in result.graph.body.walk()) <= MOST_OPS
+def before(model: str, form: str | None) -> Before | None:
+    """The file of a model as it is now; None where that cannot be said (it is standard input)."""
     try:
-        frontend = of_form(form_of(Path(model), form))
-        if written is not None and written.suffix.removeprefix(".") in frontend.forms:
-            found: Graph | Path = written
-        elif model != "-" and small:
-            found = result.graph
-        else:
-            return None
-        unit, before = frontend.kinds(Path(model))
-        return Changes(unit=unit, before=before, after=frontend.kinds(found)[1])
+        unit, kinds = of_form(form_of(Path(model), form)).kinds(Path(model))
+        return Before(unit, kinds, _size(Path(model), form))
     except (EgshapeError, OSError, ValueError):  # saying so is for whoever reads and writes it
         return None
 
 
-def _size(path: Path) -> int:
+def with_file(
+    report: Report,
+    model: str,
+    form: str | None,
+    was: Before | None,
+    result: Optimization,
+    written: Path | None,
+    load: float,
+    save: float,
+) -> Report:
+    """The report with what became of the model's file. ``was``: that before; ``written``: the file of the result;
+    ``load``, ``save``: the seconds that reading took, and writing with the comparison."""
+    changed = _changes(model, form, was, result, written) or report.changes
+    same = was is not None and written is not None and written.suffix == Path(model).suffix
+    sizes = (was.bytes, _size(written)) if same and was is not None and written is not None else None
+    seconds = _by_stage(report, load, save)
+    return report.model_copy(update={"file": FileChanges(**dict(changed), bytes=sizes, seconds=seconds)})
+
+
+def _changes(
+    model: str, form: str | None, was: Before | None, result: Optimization, written: Path | None
+) -> Changes | None:
+    """The parts of the model's file before and after, as its format counts them; None where that cannot be done (it is
+    standard input, or too large to be written only to be counted)."""
+    small = sum(1 for _ in result.graph.body.walk()) <= MOST_COUNTED
+    try:
+        frontend = of_form(form_of(Path(model), form))
+        if written is not None and written.suffix.removeprefix(".") in frontend.forms:
+            found: Graph | Path = written
+        elif small:
+            found = result.graph
+        else:
+            return None
+        return was and Changes(unit=was.unit, before=was.kinds, after=frontend.kinds(found)[1])
+    except (EgshapeError, OSError, ValueError):  # saying so is for whoever reads and writes it
+        return None
+
+
+def _size(path: Path, form: str | None = None) -> int:
     """The bytes of a model, those of the files beside it too."""
-    return sum(each.stat().st_size for each in (path, *of_form(form_of(path)).beside(path)))
+    return sum(each.stat().st_size for each in (path, *of_form(form_of(path, form)).beside(path)))
 
 
 def _by_stage(report: Report, load: float, save: float) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +12,18 @@ import typer
 
 from egshape.commands.files import load_model, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AnnotateFileOpt, AnnotateOpt, AssumeOpt, FactsOpt, FormatOpt, OpsOpt, RulesOpt
+from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    OpsOpt,
+    RulesOpt,
+    ShareLayersOpt,
+)
 from egshape.commands.playground import PortOpt, opened, served, until_ended
+from egshape.commands.record import parts
 from egshape.commands.terminal import say
 from egshape.errors import EgshapeError
 
@@ -40,13 +50,14 @@ def view(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    share_layers: ShareLayersOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Show the report of MODEL in a browser.
 
-    It is served on this machine only, and comes again when the model, the rules or the facts are saved. Ctrl-C ends
-    it."""
+    It is served on this machine only, and comes again when the model, its weights' files, the rules or the facts are
+    saved. Ctrl-C ends it."""
     if playground:
         with served(Path(model) if model else None, "", port, ops) as server:
             until_ended(server, browser)
@@ -59,39 +70,66 @@ def view(
 
     def page() -> str:
         graph = load_model(model, format, ops, annotate, annotate_file, assume)
-        return report(optimized(graph, assume, facts=read_facts(facts), rules=rules), live=True)
+        result = optimized(graph, assume, facts=read_facts(facts), rules=rules, share_layers=share_layers)
+        return report(result, live=True)
 
     beside = [each for each in (facts, annotate_file) if each is not None]
-    files = [Path(model), *(rules or ()), *(ops or ()), *beside]
-    live, stamp = Live(), _stamp(files)
+    watched = Watched(Path(model), format, [*(rules or ()), *(ops or ()), *beside])
+    live = Live()
     with opened(lambda port: serve(live, port), port) as server:
+        watched.look()
         live.show(page())
-        Thread(target=_follow, args=(live, files, stamp, page), daemon=True).start()
+        Thread(target=follow, args=(live, watched, page), daemon=True).start()
         until_ended(server, browser)
 
 
-def _follow(live: Live, files: list[Path], stamp: list[tuple[int, ...]], page: Callable[[], str]) -> None:
-    """Show a new page after each save; what is wrong with a model is said on the page and here."""
-    for _ in _saves(files, stamp):
+def follow(live: Live, watched: Watched, page: Callable[[], str]) -> None:
+    """Show a new page after each save; what is wrong with a model, or goes wrong with it, is said on the page and here,
+    and the next save is waited for."""
+    while True:
+        time.sleep(EVERY)
+        if not watched.changed():
+            continue
         live.say("working", "optimizing again …")
+        watched.look()
         try:
             live.show(page())
         except EgshapeError as error:
-            live.say("problem", str(error))
-            say(f"egshape: {error}")
+            _problem(live, str(error))
+        except Exception as fault:
+            _problem(live, f"a fault of ours, {type(fault).__name__}: {fault} (please report it with the model)")
 
 
-def _saves(files: list[Path], before: list[tuple[int, ...]]) -> Iterator[None]:
-    """Once for each change of the files since ``before``."""
-    while True:
-        time.sleep(EVERY)
-        now = _stamp(files)
-        if now != before and all(one for one, was in zip(now, before, strict=True) if was):
-            before = now
-            yield
+def _problem(live: Live, text: str) -> None:
+    live.say("problem", text)
+    say(f"egshape: {text}")
 
 
-def _stamp(files: list[Path]) -> list[tuple[int, ...]]:
+class Watched:
+    """The files that a page is made of: the model, those that it names (weights of an ONNX model), and others. Where it
+    cannot be read what it names, its folder: one of them may be written yet."""
+
+    def __init__(self, model: Path, format: str | None, others: Sequence[Path]) -> None:
+        self._model, self._format, self._others = model, format, tuple(others)
+        self._files: tuple[Path, ...] = (model, *others)
+        self._before: list[tuple[int, ...]] = []
+
+    def look(self) -> None:
+        """Note how the files are now; what changes from here on is a change."""
+        try:
+            named = parts(self._model, self._format)
+        except Exception:  # what is wrong with the model is said where it is loaded
+            named = (self._model, self._model.absolute().parent)
+        self._files = (*named, *self._others)
+        self._before = _stamp(self._files)
+
+    def changed(self) -> bool:
+        """Whether a file was saved since the last look; not while one is gone, which happens in a save."""
+        now = _stamp(self._files)
+        return now != self._before and all(one for one, was in zip(now, self._before, strict=True) if was)
+
+
+def _stamp(files: Sequence[Path]) -> list[tuple[int, ...]]:
     """What changes when a file is saved; nothing of one that is not there between two states of a save."""
     out: list[tuple[int, ...]] = []
     for file in files:

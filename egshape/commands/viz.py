@@ -92,6 +92,10 @@ def viz(
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
     check_target(output, model=False, source=model)
+    if output is not None and output.suffix in (".svg", ".png"):
+        from egshape.viz.dot import needs_dot
+
+        needs_dot(output.suffix.removeprefix("."))
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":

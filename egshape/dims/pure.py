@@ -16,7 +16,10 @@ from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
-from egshape.errors import ParseError
+from egshape.errors import EgshapeError, ParseError
+
+Refused = Callable[[str, int, int], EgshapeError]
+"""What says that something is no formula: of the cause, a line and a column."""
 
 MOST = 2**63 - 1
 """No number of a formula is further from 0."""
@@ -112,31 +115,41 @@ def read_formula(text: str, params: Sequence[str]) -> Formula:
     try:
         body = ast.parse(textwrap.dedent(text).strip()).body
     except SyntaxError as error:
-        raise refused(error.msg, error.lineno, error.offset) from None
+        raise refused(error.msg, error.lineno or 1, error.offset or 1) from None
     except (RecursionError, MemoryError, ValueError) as error:
         raise refused(str(error) or "it is too deep", 1, 1) from None
     if len(body) == 1 and isinstance(body[0], ast.Expr):
         body = [ast.copy_location(ast.Return(body[0].value), body[0])]
-    last = body.pop() if body else None
+    return formula_of(body, params, refused)
+
+
+def formula_of(body: Sequence[ast.stmt], params: Sequence[str], refused: Refused) -> Formula:
+    """The formula that some statements over names are. Raises what ``refused`` makes of the cause, the line and the
+    column of what is no part of one."""
+    last = body[-1] if body else None
     if not isinstance(last, ast.Return) or last.value is None:
         raise refused("the last line of a formula is 'return VALUE'", getattr(last, "lineno", 1), 1)
     known = {name for name in params if name not in _NAMES}
-    for wrong in (*_statements(body, known, 1), *_foreign(last.value, known)):
+    for wrong in (*_statements(body[:-1], known, 1), *_foreign(last.value, known)):
         shown = ast.unparse(wrong).splitlines()[0]
         line, column = getattr(wrong, "lineno", 1), getattr(wrong, "col_offset", 0) + 1
         raise refused(f"{shown!r} is no part of a formula over sizes", line, column)
-    return Formula(tuple(params), (*body, last), _function(params, (*body, last)))
+    return Formula(tuple(params), tuple(body), _function(params, body))
 
 
-def _refusal(text: str, params: Sequence[str], cause: str, line: int | None, column: int | None) -> ParseError:
-    calls = ", ".join(name for name in ARITIES if name != "bit_length")
+def _refusal(text: str, params: Sequence[str], cause: str, line: int, column: int) -> ParseError:
     lines = textwrap.dedent(text).strip().splitlines()
-    shown = lines[line - 1] if line is not None and 0 < line <= len(lines) else text
-    return ParseError(
-        f"cannot read {shown.strip()!r}: {cause}",
-        where=f"line {line}, column {column}" if (line or 1) > 1 else f"column {column}",
-        hint=f"known: integers, {', '.join(params)}, + - * // %, comparisons, and, or, not, x if c else y, "
-        f"x.bit_length(), {calls}; lines x = VALUE, if, for i in range(NUMBER) of {_ROUNDS} rounds at most, return",
+    shown = lines[line - 1] if 0 < line <= len(lines) else text
+    where = f"line {line}, column {column}" if line > 1 else f"column {column}"
+    return ParseError(f"cannot read {shown.strip()!r}: {cause}", where=where, hint=language(params))
+
+
+def language(params: Sequence[str]) -> str:
+    """What formulas over some names are made of, in words."""
+    calls = ", ".join(name for name in ARITIES if name != "bit_length")
+    return (
+        f"known: integers, {', '.join(params)}, + - * // %, comparisons, and, or, not, x if c else y, "
+        f"x.bit_length(), {calls}; lines x = VALUE, if, for i in range(NUMBER) of {_ROUNDS} rounds at most, return"
     )
 
 
@@ -181,7 +194,9 @@ def rounds_of(loop: ast.For) -> int:
 
 
 def _is_name(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and target.id not in _NAMES and not target.id.startswith("_")
+    if not isinstance(target, ast.Name) or target.id in _NAMES:
+        return False
+    return target.id == "_" or not target.id.startswith("_")
 
 
 def _foreign(node: ast.AST, known: Collection[str]) -> Iterator[ast.AST]:

@@ -42,7 +42,7 @@ def hover(document: Document, line: int, column: int, told: Told) -> tuple[str, 
     if word is None:
         return None
     named = document.rule_named(word) if word.quoted or word.comment else None
-    inside = document.rule_at(line, column)
+    inside = document.rule_at(line)
     rule = named or (inside if word.opens and word.text in COMMANDS else None)
     if rule is not None:
         return about_rule(rule, told(rule), _needed_by(rule)), word

@@ -1,23 +1,29 @@
 """A rule file in chunks, a rule each with what is written around it, so that an edit costs what one rule costs.
 
-What is known of a chunk hangs on its text, on the header and on the size functions, and not on where it stands: it is
-kept as if the chunk began in line 1, and moved when it is asked for."""
+The rules of a chunk hang on its text and the name of the ruleset; what is wrong with them also on what the header needs
+and on the size functions; none of it on where the chunk stands: it is kept as if that were line 1, and moved when it is
+asked for. What an outline shows is told from the letters alone."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from egshape.rulelang.diagnostic import Diagnostic
-from egshape.rulelang.rulefile import Example, Rule
+from egshape.rulelang.rulefile import Example, Rule, parts
 from egshape.rulelang.sexpr import List, Position
 
-CONTEXTS = 3
+T = TypeVar("T")
+
+CONTEXTS = 8
 _BEGINS = re.compile(r"\((rule|rewrite|birewrite|size)\b")
+_SIZE = re.compile(r"\(size\s+([^\s();\"]+)")
+_NAME, _SAID = (re.compile(rf'^[^;\n]*:{key}\s+"([^"]+)"', re.MULTILINE) for key in ("name", "(?:is|python)"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,48 +39,44 @@ class Chunk:
         return re.search(r"^\(size\b", self.text, re.MULTILINE) is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Symbol:
-    """A rule or size function of a file, from its first line and column to its end."""
+    """A rule or size function of a file, with what it is about: its command begins in ``line``, and all that belongs to
+    it stands in the lines from ``first`` to ``last``."""
 
     name: str
     kind: str
     about: str
-    start: tuple[int, int]
-    end: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a chunk, as if it began in line 1."""
-
-    rules: tuple[Rule, ...] = ()
-    symbols: tuple[Symbol, ...] = ()
-    problems: tuple[Diagnostic, ...] = ()
+    first: int
+    line: int
+    last: int
 
 
 @dataclass
 class Memory:
-    """What is known of the chunks of one file by their texts, under the last headers; and their layouts."""
+    """What is known of the chunks of one file by their texts: their rules under the last names of the ruleset, what is
+    wrong with them under the last headers, and their layouts."""
 
-    known: dict[Hashable, dict[str, Known]] = field(default_factory=dict)
+    rules: dict[Hashable, dict[str, tuple[Rule, ...]]] = field(default_factory=dict)
+    problems: dict[Hashable, dict[str, tuple[Diagnostic, ...]]] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)
-
-    def under(self, context: Hashable) -> dict[str, Known]:
-        """What is known under a header and size functions. A few of these are kept: a typing error is mended soon."""
-        self.known[context] = found = self.known.pop(context, {})
-        for old in list(self.known)[:-CONTEXTS]:
-            del self.known[old]
-        return found
 
     def keep(self, texts: Iterable[str]) -> None:
         """Forget all other chunks, once they are more than these."""
         wanted = set(texts)
-        every: list[dict[str, Any]] = [self.layouts, *self.known.values()]
+        every: list[dict[str, Any]] = [self.layouts, *self.rules.values(), *self.problems.values()]
         for held in every:
             if len(held) > 2 * len(wanted):
                 for text in held.keys() - wanted:
                     del held[text]
+
+
+def under(kept: dict[Hashable, dict[str, T]], context: Hashable) -> dict[str, T]:
+    """What is kept under a context. A few of these are kept: a typing error is mended soon."""
+    kept[context] = found = kept.pop(context, {})
+    for old in list(kept)[:-CONTEXTS]:
+        del kept[old]
+    return found
 
 
 def chunks(text: str) -> tuple[Chunk, ...]:
@@ -95,6 +97,33 @@ def chunks(text: str) -> tuple[Chunk, ...]:
     )
 
 
+def symbol(chunk: Chunk) -> Symbol | None:
+    """What an outline shows of a chunk, also where the rest of it is half written; None for one without a name."""
+    name, kind, about, first, line, last = _outlined(chunk.text)
+    before = chunk.first - 1
+    return Symbol(name, kind, about, before + first, before + line, before + last) if name else None
+
+
+@lru_cache(maxsize=10_000)
+def _outlined(text: str) -> tuple[str, str, str, int, int, int]:
+    lines = text.rstrip().split("\n")
+    line = next((number for number, each in enumerate(lines) if _BEGINS.match(each)), None)
+    if line is None:
+        return "", "", "", 0, 0, 0
+    first = line
+    while first and _is_comment(lines[first - 1]):
+        first -= 1
+    command = "\n".join(lines[line:])
+    kind = command[1:].split(maxsplit=1)[0]
+    if kind == "size":
+        name, said = _SIZE.match(command), _SAID.search(command)
+        about = said[1].strip() if said else ""
+    else:
+        name = _NAME.search(command)
+        about = parts([each.lstrip("; ").strip() for each in lines[first:line]])[""]
+    return name[1] if name else "", kind, about, first + 1, line + 1, len(lines)
+
+
 def _is_comment(line: str) -> bool:
     return line.startswith(";") and not line.startswith(";;")
 
@@ -106,27 +135,14 @@ def joined(texts: Sequence[str]) -> tuple[str, list[int]]:
 
 
 def apart(
-    texts: Sequence[str], before: Sequence[int], rules: Iterable[Rule], symbols: Iterable[Symbol],
-    problems: Iterable[Diagnostic],
-) -> dict[str, Known]:  # fmt: skip
-    """What was found in chunks that were one text, for each of them."""
-    found: list[tuple[list[Rule], list[Symbol], list[Diagnostic]]] = [([], [], []) for _ in texts]
-
-    def place(line: int) -> tuple[int, int]:
-        number = bisect_right(before, line - 1) - 1
-        return number, -before[number]
-
-    for rule in rules:
-        number, by = place(rule.command.at.line)
-        found[number][0].append(moved_rule(rule, by))
-    for symbol in symbols:
-        number, by = place(symbol.start[0])
-        found[number][1].append(moved_symbol(symbol, by))
-    for problem in problems:
-        number, by = place(problem.at.line)
-        found[number][2].append(moved_problem(problem, by))
-    known = [Known(tuple(rules), tuple(named), tuple(wrong)) for rules, named, wrong in found]
-    return dict(reversed(list(zip(texts, known, strict=True))))  # of two that are equal, the first
+    before: Sequence[int], found: Iterable[T], line: Callable[[T], int], moved: Callable[[T, int], T]
+) -> list[tuple[T, ...]]:
+    """What was found in chunks that were one text, for each of them. ``line``: that in which it was found."""
+    out: list[list[T]] = [[] for _ in before]
+    for each in found:
+        number = bisect_right(before, line(each) - 1) - 1
+        out[number].append(moved(each, -before[number]))
+    return list(map(tuple, out))
 
 
 # -- elsewhere ----
@@ -139,12 +155,6 @@ def _moved(at: Position, lines: int) -> Position:
 def moved_problem(problem: Diagnostic, lines: int) -> Diagnostic:
     """The mistake, so many lines further down."""
     return replace(problem, at=_moved(problem.at, lines)) if lines else problem
-
-
-def moved_symbol(symbol: Symbol, lines: int) -> Symbol:
-    """The symbol, so many lines further down."""
-    (start, column), (end, last) = symbol.start, symbol.end
-    return Symbol(symbol.name, symbol.kind, symbol.about, (start + lines, column), (end + lines, last))
 
 
 def moved_rule(rule: Rule, lines: int) -> Rule:

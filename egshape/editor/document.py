@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,17 +12,18 @@ from pathlib import Path
 
 from egshape.editor.chunks import (
     Chunk,
-    Known,
     Memory,
     Symbol,
+    T,
     apart,
     chunks,
     joined,
     moved_problem,
     moved_rule,
-    moved_symbol,
+    symbol,
+    under,
 )
-from egshape.editor.halves import Word, around, extents, readable, word_at
+from egshape.editor.halves import Word, around, readable, word_at
 from egshape.editor.words import Place, place_of_rule, place_of_ruleset, shipped
 from egshape.egraph.program import preludes
 from egshape.errors import EgshapeError
@@ -38,6 +39,8 @@ from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_decl import SizeDecl
 from egshape.rulelang.size_functions import size_functions
 
+BATCH = 8_000
+"""Characters of a text that are checked at once, in about 20 ms."""
 _CONTRACTS = re.compile(r"^\((?:contract|define)\b", re.MULTILINE)
 
 
@@ -69,41 +72,89 @@ class Document:
         """The header and the size functions."""
         text, line = "", 1
         for each in self._context:
-            text += "\n" * (each.first - line) + each.text
+            text += "\n" * (each.first - line) + readable(each.text, str(self.path))[0]
             line = each.first + each.text.count("\n")
-        return read_rule_file(readable(text, str(self.path))[0], str(self.path))
+        return read_rule_file(text, str(self.path))
+
+    # -- what is read in its chunks, and what is wrong with them ----
 
     @cached_property
-    def _known(self) -> tuple[tuple[int, Known], ...]:
-        """What is known of each chunk, with the number of lines before it."""
-        texts = [each.text for each in self._chunks]
-        needed = tuple(each.text for each in self._needed)
-        held = self.memory.under((tuple(each.text for each in self._context), needed, REGISTRY.version))
-        missing = [text for text in dict.fromkeys(texts) if text not in held]
-        if missing:
-            held |= self._read(missing)
-        self.memory.keep(texts)
-        return tuple((each.first - 1, held[each.text]) for each in self._chunks)
+    def _rules(self) -> dict[str, tuple[Rule, ...]]:
+        return under(self.memory.rules, self.file.header and self.file.header.name)
 
-    def _read(self, missing: Sequence[str]) -> dict[str, Known]:
-        """What is found in some chunks, read at once."""
-        above = [each.text for each in self._context]
-        texts = [*above, *(each for each in missing if each not in above)]
-        item = str(self.path)
-        whole, before = joined(texts)
-        text, unreadable = readable(whole, item)
-        file, ends = read_rule_file(text, item), extents(text, item)
-        symbols = [(rule.command.at, rule.name, rule.command.head, rule.comment) for rule in file.rules]
-        symbols += [(each.at, each.name, "size", each.equal or each.formula.strip()) for each in file.sizes]
-        places = sorted(((at.line, at.column), name, kind, about) for at, name, kind, about in symbols)
-        named = [Symbol(name, kind, about, at, ends.get(at, at)) for at, name, kind, about in places]
+    @cached_property
+    def _mistakes(self) -> dict[str, tuple[Diagnostic, ...]]:
+        header = self.file.header
+        sizes, needed = (tuple(each.text for each in found) for found in (self._context[1:], self._needed))
+        return under(self.memory.problems, (header and (header.name, header.needs), sizes, needed, REGISTRY.version))
+
+    @cached_property
+    def _placed(self) -> tuple[tuple[int, Rule], ...]:
+        """The rules of this file, as if the chunk of each began in line 1, with the number of lines before it."""
+        self._read(self._unread([each.text for each in self._chunks]))
+        return tuple((each.first - 1, rule) for each in self._chunks for rule in self._rules[each.text])
+
+    @cached_property
+    def unchecked(self) -> list[str]:
+        """The chunks of which it is not known yet what is wrong with them; it becomes shorter by ``check_some``."""
+        texts = dict.fromkeys(each.text for each in self._chunks)
+        self.memory.keep(texts)
+        return [] if self.is_contracts else [text for text in texts if text not in self._mistakes]
+
+    def check_some(self) -> None:
+        """Check some chunks more, which takes about 20 ms, and find out all else that is asked of a chunk."""
+        end = size = 0
+        while end < len(self.unchecked) and size < BATCH:
+            size += len(self.unchecked[end])
+            end += 1
+        batch, self.unchecked[:end] = self.unchecked[:end], []
+        self._read(self._unread(batch))
+        self._check(batch)
+        with suppress(EgshapeError):
+            for each in batch:
+                self._layout(each)
+
+    @property
+    def found(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with what was checked so far, in order of place; once that is all, also rules of one name."""
+        found = [moved_problem(problem, each.first - 1)
+                 for each in self._chunks for problem in self._mistakes.get(each.text, ())]  # fmt: skip
+        doubles = self._doubles() if not self.unchecked else ()
+        return tuple(sorted([*found, *doubles], key=lambda each: (each.at.line, each.at.column)))
+
+    @cached_property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """All that `egshape rules check` finds, but for what the engine and a comparison with all other rules find."""
+        if self.is_contracts:
+            text, unreadable = readable(self.text, str(self.path))
+            return unreadable or self._of_contracts(text)
+        while self.unchecked:
+            self.check_some()
+        return self.found
+
+    def _unread(self, texts: Sequence[str]) -> list[str]:
+        return [each for each in dict.fromkeys(texts) if each not in self._rules]
+
+    def _read(self, missing: Sequence[str]) -> None:
+        """Find the rules of some chunks, read at once."""
+        if not missing or self.file.header is None:
+            self._rules.update(dict.fromkeys(missing, ()))
+            return
+        texts, before, text, _ = self._together(missing)
+        file = read_rule_file(text, str(self.path))
+        found = apart(before, file.rules, lambda each: each.command.at.line, moved_rule)
+        self._rules.update(_by_text(texts, found))
+        for each in self._twice(missing, texts, before, file.problems):
+            self._read([each])
+
+    def _check(self, missing: Sequence[str]) -> None:
+        """Find what is wrong with some chunks, checked at once."""
+        texts, before, text, unreadable = self._together(missing)
         problems = [*unreadable, *self._checked(text)]
-        found = apart(texts, before, file.rules, named, problems)
-        twice = [each for each in found if any(_is_double(problem, item) for problem in found[each].problems)]
-        if len(missing) > 1:  # one is told of the other where both stand
-            for each in twice:
-                found |= self._read([each])
-        return found
+        found = apart(before, problems, lambda each: each.at.line, moved_problem)
+        self._mistakes.update(_by_text(texts, found))
+        for each in self._twice(missing, texts, before, problems):
+            self._check([each])
 
     def _checked(self, text: str) -> tuple[Diagnostic, ...]:
         item = str(self.path)
@@ -114,34 +165,45 @@ class Document:
             found = check_rulesets([item], preludes()).problems
         return tuple(each for each in found if each.at.file == item)
 
-    @cached_property
-    def problems(self) -> tuple[Diagnostic, ...]:
-        """All that `egshape rules check` finds, but for what the engine and a comparison with all other rules find."""
-        if self.is_contracts:
-            text, unreadable = readable(self.text, str(self.path))
-            return unreadable or self._of_contracts(text)
-        found = [moved_problem(each, lines) for lines, known in self._known for each in known.problems]
-        return tuple(sorted([*found, *self._doubles()], key=lambda each: (each.at.line, each.at.column)))
+    def _twice(
+        self, missing: Sequence[str], texts: Sequence[str], before: Sequence[int], problems: Iterable[Diagnostic]
+    ) -> list[str]:
+        """Of several chunks those that hold a rule with the name of one above it, of which nothing else is said."""
+        doubles = (each for each in problems if len(missing) > 1 and _is_double(each, str(self.path)))
+        found = apart(before, doubles, lambda each: each.at.line, moved_problem)
+        return [text for text, each in zip(texts, found, strict=True) if each]
+
+    def _together(self, missing: Sequence[str]) -> tuple[list[str], list[int], str, list[Diagnostic]]:
+        """Some chunks with what all rules stand under: the texts, the lines before each, what can be read of all, and
+        what is wrong where it cannot. Each is read by itself: an open parenthesis of one takes no other with it."""
+        above = [each.text for each in self._context]
+        texts = [*above, *(each for each in missing if each not in above)]
+        parts = [readable(text, str(self.path)) for text in texts]
+        whole, before = joined([text for text, _ in parts])
+        problems = zip(before, (found for _, found in parts), strict=True)
+        return texts, before, whole, [moved_problem(each, lines) for lines, found in problems for each in found]
 
     def _doubles(self) -> Iterator[Diagnostic]:
         """Rules with the name of one above them."""
         first: dict[str, tuple[int, Rule]] = {}
-        for lines, known in self._known:
-            for rule in known.rules:
-                before = first.setdefault(rule.name, (lines, rule))
-                if before != (lines, rule):
-                    message = f"a rule named {rule.name} exists already ({moved_rule(before[1], before[0]).where})"
-                    yield wrong(moved_rule(rule, lines).command, "duplicate-name", message, "rename it")
+        for lines, rule in self._placed:
+            before = first.setdefault(rule.name, (lines, rule))
+            if before != (lines, rule):
+                message = f"a rule named {rule.name} exists already ({moved_rule(before[1], before[0]).where})"
+                yield wrong(moved_rule(rule, lines).command, "duplicate-name", message, "rename it")
+
+    def _layout(self, text: str) -> str:
+        held = self.memory.layouts
+        if text not in held:
+            held[text] = laid_out(text, str(self.path))
+        return held[text]
 
     @property
     def laid_out(self) -> str:
         """The text in the one layout. Raises EgshapeError for a rule whose parentheses are not balanced."""
-        held = self.memory.layouts
         out = ""
         for each in self._chunks:
-            if each.text not in held:
-                held[each.text] = laid_out(each.text, str(self.path))
-            out += held[each.text]
+            out += self._layout(each.text)
             empty = not each.text.rpartition("\n")[2].strip()
             out += "\n" if empty and out and not out.endswith("\n\n") else ""
         return f"{out.rstrip()}\n" if out.strip() else ""
@@ -165,13 +227,7 @@ class Document:
     @cached_property
     def own(self) -> tuple[Rule, ...]:
         """The rules of this file."""
-        return tuple(moved_rule(rule, lines) for lines, known in self._known for rule in known.rules)
-
-    @cached_property
-    def _named(self) -> dict[str, tuple[int, Rule]]:
-        """Rules of this file, and of those beside it that it needs, with the lines before their chunk."""
-        beside = {rule.name: (0, rule) for file in self._needed[::-1] for rule in file.rules}
-        return {**beside, **{rule.name: (lines, rule) for lines, known in self._known for rule in known.rules}}
+        return tuple(moved_rule(rule, lines) for lines, rule in self._placed)
 
     @cached_property
     def _needed(self) -> tuple[RuleFile, ...]:
@@ -186,10 +242,15 @@ class Document:
                     waiting.append(found[path])
         return tuple(found.values())
 
+    @property
+    def needed(self) -> tuple[Path, ...]:
+        """The files beside it that this one needs, directly or not."""
+        return tuple(Path(each.file).resolve() for each in self._needed)
+
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The rules and size functions of this file, in order."""
-        return tuple(moved_symbol(each, lines) for lines, known in self._known for each in known.symbols)
+        return tuple(filter(None, map(symbol, self._chunks)))
 
     # -- places ----
 
@@ -205,15 +266,12 @@ class Document:
         """The number of the chunk that a line is in."""
         return max(0, bisect_right(self._chunks, line, key=lambda each: each.first) - 1)
 
-    def rule_at(self, line: int, column: int) -> Rule | None:
-        """The rule of this file that a place is in, its comment and examples included."""
-        place = self._place(line)
-        (lines, known), text = self._known[place], self._chunks[place].text
-        for symbol in known.symbols:
-            rule = next((each for each in known.rules if each.name == symbol.name), None)
-            if rule is not None and _above(text, symbol.start[0]) <= line - lines <= _below(text, symbol.end[0]):
-                return moved_rule(rule, lines)
-        return None
+    def rule_at(self, line: int) -> Rule | None:
+        """The rule of this file that a line is in, with what is written around it."""
+        chunk = self._chunks[self._place(line)]
+        self._read(self._unread([chunk.text]))
+        rules = [moved_rule(rule, chunk.first - 1) for rule in self._rules[chunk.text]]
+        return next((each for each in rules[::-1] if each.line <= line), rules[0] if rules else None)
 
     def rule_named(self, word: Word) -> Rule | None:
         """The rule that a word names: in full, or as headers do."""
@@ -222,8 +280,12 @@ class Document:
         return self._rule(name) or (self._rule(f"{header.name}/{name}") if header and word.comment else None)
 
     def _rule(self, name: str) -> Rule | None:
-        lines, rule = self._named.get(name, (0, None))
-        return moved_rule(rule, lines) if rule is not None else shipped().rules.by_name.get(name)
+        """The rule of a name: of this file, of those beside it that it needs, or a shipped one."""
+        holding = [each for each in self._chunks if f'"{name}"' in each.text]
+        self._read(self._unread([each.text for each in holding]))
+        own = [moved_rule(rule, each.first - 1) for each in holding for rule in self._rules[each.text]]
+        beside = (rule for file in self._needed for rule in file.rules)
+        return next((rule for rule in (*own[::-1], *beside) if rule.name == name), shipped().rules.by_name.get(name))
 
     def definition(self, word: Word) -> Place | None:
         """Where what a word names is declared, None where it names nothing."""
@@ -232,8 +294,8 @@ class Document:
             ruleset = place_of_ruleset(name, self.path.parent)
             if ruleset is not None:
                 return ruleset
-        rule = self.rule_named(word)
-        if rule is not None and (word.quoted or word.comment):
+        rule = self.rule_named(word) if word.quoted or word.comment else None
+        if rule is not None:
             return place_of_rule(rule)
         if word.comment:
             return None
@@ -256,22 +318,11 @@ class Document:
         return next(filter(None, (loader.scheme.sorts_of_variables(p.body).get(variable, "") for p in plains)), "")
 
 
+def _by_text(texts: Sequence[str], found: Iterable[T]) -> dict[str, T]:
+    """What was found in chunks, by their text; of two that are equal, in the first."""
+    return dict(reversed(list(zip(texts, found, strict=True))))
+
+
 def _is_double(problem: Diagnostic, file: str) -> bool:
     """Whether a rule has the name of another one of this file."""
     return problem.code == "duplicate-name" and f"({file}:" in problem.message
-
-
-def _above(text: str, line: int) -> int:
-    """The first line of the comment right above a line."""
-    lines = text.split("\n")
-    while line > 1 and lines[line - 2].startswith(";") and not lines[line - 2].startswith(";;"):
-        line -= 1
-    return line
-
-
-def _below(text: str, line: int) -> int:
-    """The last line of the examples right below a line."""
-    lines = text.split("\n")
-    while line < len(lines) and lines[line].startswith(";;"):
-        line += 1
-    return line

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from egshape.errors import EgshapeError
 from egshape.rulelang.diagnostic import Diagnostic
-from egshape.rulelang.sexpr import Position, read, tokens
+from egshape.rulelang.sexpr import Position, read
 
 _WORD = re.compile(r'[^\s();"]+')
 
@@ -26,6 +27,7 @@ class Word:
     comment: bool = False
 
 
+@lru_cache(maxsize=128)
 def readable(text: str, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
     """The text with empty lines in place of the commands that cannot be read, and what is wrong with these.
 
@@ -119,18 +121,3 @@ def _open(text: str) -> tuple[list[str], bool, bool]:
 
 def _closed(string: str) -> bool:
     return len(string) > 1 and re.fullmatch(r'"(?:[^"\\]|\\.)*"', string, re.DOTALL) is not None
-
-
-def extents(text: str, file: str) -> dict[tuple[int, int], tuple[int, int]]:
-    """Where each command of a readable text ends, by where it begins; lines and columns count from 1."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    depth, start = 0, (1, 1)
-    for kind, _, at in tokens(text, file):
-        if kind == "open":
-            start = (at.line, at.column) if not depth else start
-            depth += 1
-        elif kind == "close":
-            depth -= 1
-            if not depth:
-                found[start] = (at.line, at.column + 1)
-    return found

@@ -1,11 +1,13 @@
 """The language server for rule files: the protocol (LSP 3.17, by pygls) over ``document``, ``answers`` and ``trials``.
 
-Every answer is computed from the text as it is at that moment; only what is found out of a saved file takes longer, in
-processes of its own."""
+Every answer is computed from the text as it is at that moment. What is wrong with a large text is told in parts,
+between which other questions are answered; what is found out of a saved file takes longer, in processes of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,18 @@ from egshape.errors import EgshapeError
 from egshape.rulebook.models import Problem
 from egshape.rulelang.diagnostic import ERROR, Diagnostic
 from egshape.rulelang.rulefile import Rule
+from egshape.rulelang.sexpr import Position
 
-SETTLED = 0.03
+SETTLED = 0.01
 """Seconds without a further change after which a text is checked."""
+SOON, OFTEN = 0.04, 0.3
+"""Seconds of checking after which what was found is told for the first time, and again, until all is checked."""
+BEHIND = 1 << 30
+"""A column behind the end of every line."""
+TURN = 0.001
+"""Seconds between two parts, in which a question is read: that takes several turns of the loop."""
+UNCHECKED = "unchecked"
+"""The code of a remark that this is not all yet."""
 
 _KINDS = {
     "keyword": types.CompletionItemKind.Keyword,
@@ -50,18 +61,18 @@ class Server(LanguageServer):
         self.trials = Trials(models)
         self.tests = tests
         self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._document: tuple[str, int | None, str, Document] | None = None
+        self._documents: dict[str, tuple[int | None, str, Document]] = {}
         self._lines: tuple[str, int | None, Sequence[str]] = ("", None, ())
 
     def document(self, uri: str) -> Document:
         """The file as it is now; its answers are kept until it changes."""
         held = self.workspace.get_text_document(uri)
-        last = self._document
-        if last is None or last[:3] != (uri, held.version, held.source):
+        last = self._documents.get(uri)
+        if last is None or last[:2] != (held.version, held.source):
             path = Path(to_fs_path(uri) or "untitled.egg").absolute()
-            memory = last[3].memory if last is not None and last[0] == uri else Memory()
-            last = self._document = uri, held.version, held.source, Document(path, held.source, memory)
-        return last[3]
+            memory = last[2].memory if last is not None else Memory()
+            last = self._documents[uri] = held.version, held.source, Document(path, held.source, memory)
+        return last[2]
 
     def source(self, uri: str) -> TextDocument:
         """The text, with which places are counted in the client's units."""
@@ -79,6 +90,8 @@ class Server(LanguageServer):
             self._lines = uri, source.version, source.lines  # made anew whenever they are asked for
         lines = self._lines[2]
         at, to = (_inside(lines, line - 1, column - 1) for line, column in (start, end))
+        if all(lines[each.line].isascii() for each in (at, to) if lines):  # the units are the same
+            return types.Range(types.Position(at.line, at.character), types.Position(to.line, to.character))
         return source.position_codec.range_to_client_units(lines, ServerTextRange(at, to))
 
     def start(self, kind: str, uri: str, work: Callable[[], Any]) -> None:
@@ -89,22 +102,55 @@ class Server(LanguageServer):
         self.tasks[kind, uri] = asyncio.get_running_loop().create_task(work())
 
     def stop(self, uri: str) -> None:
-        """End all work on a file."""
+        """End all work on a file, and forget it."""
+        self._documents.pop(uri, None)
         for key in [key for key in self.tasks if key[1] == uri]:
             self.tasks.pop(key).cancel()
 
-    async def publish(self, uri: str, wait: float = 0.0) -> None:
-        """Say what is wrong with a file, once it has been still for a while."""
+    def check(self, uri: str, wait: float = 0.0) -> None:
+        """Begin to find what is wrong with a file as it is now, in place of an earlier state."""
+        self.start("check", uri, lambda: self.publish(uri, wait))
+
+    def check_users(self, uri: str) -> None:
+        """Check the open files again that need this one, which was stored."""
+        path = self.document(uri).path.resolve()
+        for other, (_, _, document) in list(self._documents.items()):
+            if path in document.needed:
+                self.trials.checked.pop(document.path, None)
+                self._documents[other] = None, "", document
+                self.check(other)
+
+    async def publish(self, uri: str, wait: float) -> None:
+        """Say what is wrong with a file, once it has been still for a while; in parts where that takes long."""
         await asyncio.sleep(wait)
-        document = self.document(uri)
-        found = [self.diagnostic(uri, each) for each in document.problems]
-        if not found:
-            more = self.trials.problems(document.path, document.text)
-            found = [self.diagnostic(uri, _diagnostic(each, str(document.path))) for each in more]
-            if self.trials.verdicts:
-                found += [self.failed(uri, rule) for rule in document.own if self.is_failed(rule)]
-        version = self.source(uri).version
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+        document, version = self.document(uri), self.source(uri).version
+
+        def say(found: Sequence[types.Diagnostic]) -> None:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+
+        due = time.monotonic() + SOON
+        try:
+            while document.unchecked:
+                document.check_some()
+                if document.unchecked and time.monotonic() > due:
+                    remark = _remark(UNCHECKED, f"{len(document.unchecked)} rules are not checked yet")
+                    say([remark, *(self.diagnostic(uri, each) for each in document.found)])
+                    due = time.monotonic() + OFTEN
+                await asyncio.sleep(TURN)  # the text may have changed meanwhile, which ends this
+            say(self.all_wrong(uri, document))
+        except Exception as error:  # what was told of an earlier text must not stay
+            say([_remark("internal", f"the check ended by a fault of egshape: {type(error).__name__}: {error}")])
+            raise
+
+    def all_wrong(self, uri: str, document: Document) -> list[types.Diagnostic]:
+        """All that is wrong with a file; where that is nothing, also what was found out when it was saved."""
+        if document.problems:
+            return [self.diagnostic(uri, each) for each in document.problems]
+        more = self.trials.problems(document.path, document.text)
+        found = [self.diagnostic(uri, _diagnostic(each, str(document.path))) for each in more]
+        if self.trials.verdicts:
+            found += [self.failed(uri, rule) for rule in document.own if self.is_failed(rule)]
+        return found
 
     def is_failed(self, rule: Rule) -> bool:
         """Whether a rule as it is written now was tried and does not stand."""
@@ -131,7 +177,7 @@ class Server(LanguageServer):
         """Find out all of a saved file, then say what is wrong with it."""
         document = self.document(uri)
         await self.trials.run(document.path, document.text, document.own)
-        await self.publish(uri)
+        self.check(uri)
 
 
 def _inside(lines: Any, line: int, column: int) -> ServerTextPosition:
@@ -140,9 +186,14 @@ def _inside(lines: Any, line: int, column: int) -> ServerTextPosition:
     return ServerTextPosition(line, max(0, min(column, width)))
 
 
-def _diagnostic(each: Problem, file: str) -> Diagnostic:
-    from egshape.rulelang.sexpr import Position
+def _remark(code: str, message: str) -> types.Diagnostic:
+    """Something about the whole file that is no mistake of its author, at its start."""
+    start = types.Position(0, 0)
+    level = types.DiagnosticSeverity.Information
+    return types.Diagnostic(types.Range(start, start), message, level, code=code, source="egshape")
 
+
+def _diagnostic(each: Problem, file: str) -> Diagnostic:
     place = Position(file, each.line, each.column)
     return Diagnostic(each.code, each.message, place, each.hint, each.length, each.severity, each.rule)
 
@@ -154,23 +205,23 @@ def server(models: tuple[str, ...] = (), tests: bool = True) -> Server:
     _answer_places(made)
     _answer_files(made)
     shipped()  # read before the first question
+    gc.freeze()  # none of it is searched for garbage while one waits
     return made
 
 
 def _watch_files(made: Server) -> None:
     @made.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        ls.start("check", uri, lambda: ls.publish(uri))
+        ls.check(params.text_document.uri)
 
     @made.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        ls.start("check", uri, lambda: ls.publish(uri, SETTLED))
+        ls.check(params.text_document.uri, SETTLED)
 
     @made.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
         uri = params.text_document.uri
+        ls.check_users(uri)
         if ls.tests and not ls.document(uri).is_contracts:
             ls.start("try", uri, lambda: ls.try_out(uri))
 
@@ -231,8 +282,8 @@ def _answer_files(made: Server) -> None:
         uri = params.text_document.uri
         out = []
         for each in ls.document(uri).symbols:
-            whole = ls.range(uri, each.start, each.end)
-            head = ls.range(uri, each.start, (each.start[0], each.start[1] + 1 + len(each.kind)))
+            whole = ls.range(uri, (each.first, 1), (each.last, BEHIND))
+            head = ls.range(uri, (each.line, 1), (each.line, 2 + len(each.kind)))
             kind = types.SymbolKind.Function if each.kind == "size" else types.SymbolKind.Event
             out.append(types.DocumentSymbol(each.name, kind, whole, head, detail=each.about))
         return out

@@ -9,6 +9,7 @@ the one in which it ended, and stands where the last whole step left it.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections import Counter, defaultdict, deque
@@ -31,6 +32,7 @@ from egshape.rulelang.sexpr import List, read_lists
 Cell = int | float | str
 
 _SPLITTERS = frozenset("\t\n\r")
+_TAKEN = re.compile(r"(?:Primitive|Sort) (\S+) already declared")
 _MAX_IDLE_ENGINES = 4
 
 _UNDO_SECONDS = 0.25
@@ -102,10 +104,13 @@ class Engine:
         refused = self._once("declare", tuple(command.text for command in commands))
         if refused is not None:
             number, why = refused
+            taken = _TAKEN.search(why)
             raise EgshapeError(
                 f"egglog refuses the command: {why}",
                 where=commands[number].where,
-                hint="check the sorts, names and arities in it",
+                hint=f"{taken[1]} is a word of the engine, so give it another name"
+                if taken
+                else "check the sorts, names and arities in it",
                 code="rules",
             )
         self._program += commands

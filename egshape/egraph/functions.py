@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from egshape.decide.reason import Believed, Semantics
 from egshape.dims import Dim, symbol
-from egshape.egraph.outcome import Outcome, Scope
+from egshape.egraph.outcome import Became, Outcome, Reason, Scope
 from egshape.facts import Relation
 from egshape.ir.calls import function_key, is_call, key_at, made_sizes, size_names, substitute, values_of
 from egshape.ir.graph import Block, Op, blocks_of
@@ -43,14 +43,14 @@ class Functions:
         """Whether an op of the block is a call."""
         return op in self._sites
 
-    def again(self, call: Op) -> Block | None:
+    def again(self, call: Op) -> Became | None:
         """A copy of what became of a function that an earlier call calls too; None for the first one."""
         site = self._sites[call]
         if site.key not in self._done:
             return None
         first, done = self._done[site.key]
         own = {name: symbol(self._fresh(name)) for name in made_sizes(done)}
-        return substitute(done, {}, self._fresh, first.sizes_of(site) | own)
+        return Became(first.region, done, substitute(done, {}, self._fresh, first.sizes_of(site) | own))
 
     def apart(self, call: Op) -> tuple[Block, Sequence[Believed]] | None:
         """The function of calls that differ in their sizes, and what holds in all of them; None where they agree."""
@@ -64,16 +64,18 @@ class Functions:
             held &= {each.substitute(other.sizes_of(site)) for each in other.held}
         return substitute(site.region, {}, sizes=site.normal), [(each, why) for each in site.held if each in held]
 
-    def keep(self, call: Op, source: Block, done: Block, known: Outcome) -> Outcome:
-        """Note what became of a function, whose ``source`` went through the stages. What is ``known`` of its values, of
-        those in all calls of it."""
+    def keep(self, call: Op, source: Block, done: Block, known: Outcome, reasons: Sequence[Reason]) -> Outcome:
+        """Note what became of a function, whose ``source`` went through the stages, with ``reasons``. What is ``known``
+        of its values, of those in all calls of it."""
         site = self._sites[call]
         self._done[site.key] = site, done
         copies = [op.regions[0] for op, other in self._sites.items() if other.key == site.key]
-        moved = [_moved(known, source, copy) for copy in copies if copy is not source]
+        moved = [_moved(known, reasons, source, copy) for copy in copies if copy is not source]
         return Outcome(
             standing={old: new for each in moved for old, new in each.standing.items()},
+            reasons=tuple(reason for each in moved for reason in each.reasons),
             scopes=tuple(scope for each in moved for scope in each.scopes),
+            functions=(Became(site.region, done, done),),
         )
 
     def _all(self, site: _Site) -> list[_Site]:
@@ -92,13 +94,25 @@ def _site(call: Op, normal: Callable[[Dim], Dim]) -> _Site:
     return _Site(region, sizes, key, names, tuple(each for each in held if each.symbols() <= known))
 
 
-def _moved(known: Outcome, source: Block, other: Block) -> Outcome:
+def _moved(known: Outcome, reasons: Sequence[Reason], source: Block, other: Block) -> Outcome:
     """What is known of the values of a function, of those in another copy of it."""
     values = dict(zip(values_of(source), values_of(other), strict=True))
+    names = {old.name: new.name for old, new in values.items()}
+    places = {value.name: str(op.location) for op in other.walk() for value in op.results}
     blocks = dict(zip(blocks_of(source), blocks_of(other), strict=True))
     scopes = tuple(
         Scope(blocks[each.block], each.sizes, {values.get(value, value): item for value, item in each.elements.items()})
         for each in known.scopes
         if each.block in blocks
     )
-    return Outcome(standing={values[old]: new for old, new in known.standing.items() if old in values}, scopes=scopes)
+    told = (
+        each._replace(
+            value=names[each.value],
+            location=places.get(names[each.value], each.location),
+            other=names.get(each.other, each.other),
+        )
+        for each in reasons
+        if each.value in names
+    )
+    standing = {values[old]: new for old, new in known.standing.items() if old in values}
+    return Outcome(standing=standing, reasons=tuple(told), scopes=scopes)

@@ -42,6 +42,15 @@ class Scope(NamedTuple):
     """The sizes that shape code computes."""
 
 
+class Became(NamedTuple):
+    """What became of a call: ``source`` is the function that went through the stages, ``done`` what came out, and
+    ``block`` that or a copy of it."""
+
+    source: Block
+    done: Block
+    block: Block
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What blocks gave, in the order in which they were entered: the graph first, then its regions."""
@@ -71,6 +80,8 @@ class Outcome:
     """Seconds of the engine by ruleset."""
     applied: tuple[Applied, ...] = ()
     """Every application of a rule over tensors, where the program keeps them."""
+    functions: tuple[Became, ...] = ()
+    """What became of calls."""
 
     def then(self, later: Outcome) -> Outcome:
         """This, and what came later."""
@@ -91,6 +102,7 @@ class Outcome:
             matches=_sum(self.matches, later.matches),
             times=_sum(self.times, later.times),
             applied=(*self.applied, *later.applied),
+            functions=(*self.functions, *later.functions),
         )
 
 

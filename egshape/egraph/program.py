@@ -10,7 +10,7 @@ from pathlib import Path
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.tracing import Application, Tracing
 from egshape.ops import REGISTRY
-from egshape.rulelang import python_rules
+from egshape.rulelang import python_names
 from egshape.rulelang.lint import refuse_wrong
 from egshape.rulelang.loader import LoadedRules, Loader, Rule, find_rulesets
 from egshape.rulelang.piece import Piece
@@ -87,11 +87,11 @@ def forget_programs() -> None:
 
 def stamp(items: tuple[str, ...]) -> tuple[object, ...]:
     """What changes when a file does, or one beside it that it may need, or a rule that is declared anew."""
-    folders = {Path(item).parent for item in items if item.endswith(".egg")}
+    python = python_names.with_needed(items)
+    folders = {Path(item).parent for item in items if item.endswith(".egg")} | {each.folder for each in python}
     every = sorted(path for folder in folders if folder.is_dir() for path in folder.glob("*.egg"))
-    python = [python_rules.declared(item).text for item in items if python_rules.is_python(item)]
     files = [(str(path), status.st_mtime_ns, status.st_size) for path in every for status in [path.stat()]]
-    return (*python, *files)
+    return (*(each.text for each in python), *files)
 
 
 @lru_cache(maxsize=8)

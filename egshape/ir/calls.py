@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from egshape.dims import Dim, symbol
 from egshape.ir.graph import Attr, Block, Op, SymbolDef, Value, blocks_of, dims_of
@@ -58,6 +58,11 @@ def written(block: Block, seen: set[Any] | None = None) -> Iterator[Op]:
 
 def shared(block: Block) -> Block:
     """The block with the calls in line whose function nothing else calls."""
+    return placed_once(block)[0]
+
+
+def placed_once(block: Block) -> Placed:
+    """The same, as ``placed`` gives it."""
     times: Counter[Any] = Counter()
 
     def count_in(block: Block) -> None:
@@ -70,20 +75,38 @@ def shared(block: Block) -> Block:
                 count_in(region)
 
     count_in(block)
-    return in_line(block, lambda op: is_call(op) and times[function_key(op)] == 1) if 1 in times.values() else block
+    if 1 not in times.values():
+        return Placed(block, {})
+    return placed(block, lambda op: is_call(op) and times[function_key(op)] == 1)
+
+
+class Placed(NamedTuple):
+    """A block with regions in line, and what stands in it for values that are no longer there: others, which may be
+    gone in their turn."""
+
+    block: Block
+    now: Mapping[Value, Value]
 
 
 def in_line(block: Block, chosen: Callable[[Op], bool]) -> Block:
     """The block with the regions of the chosen ops, those inside of regions too, in their places: calls and composites
     whose sizes are the caller's. Where a region defines sizes, or is for operands of other types, the op stays."""
-    return _InLine(block, chosen).block(block)
+    return placed(block, chosen).block
+
+
+def placed(block: Block, chosen: Callable[[Op], bool], free: bool = False) -> Placed:
+    """The same, with what stands for what. ``free``: names of the ops' results are free for values of their regions."""
+    work = _InLine(block, chosen, free)
+    return Placed(work.block(block), work.now)
 
 
 class _InLine:
-    def __init__(self, block: Block, chosen: Callable[[Op], bool]) -> None:
+    def __init__(self, block: Block, chosen: Callable[[Op], bool], free: bool) -> None:
+        self.now: dict[Value, Value] = {}
         self._defining = _defining(block)
         """Values whose axes define symbols: the ops that give them stay."""
         self._chosen = chosen
+        self._free = free
         self._same: dict[Value, Value] = {}
         """What stands for results of ops in whose place their regions are."""
         self._taken = Counter(_names(block))
@@ -101,12 +124,17 @@ class _InLine:
         if not self._chosen(op) or not self._fits(op, operands):
             ops.append(replace(op, operands=operands, regions=tuple(map(self.block, op.regions))))
             return
-        region = substitute(op.regions[0], {}, self._name)
+        (source,) = op.regions
+        if self._free:
+            self._taken.subtract(value.name for value in op.results)
+        region = substitute(source, {}, self._name)
+        self.now.update(zip(values_of(source), values_of(region), strict=True))
         self._same.update(zip(region.args, operands, strict=True))
         for inner in region.ops:
             self._put(inner, ops)
         for value, result in zip(region.results, op.results, strict=True):
             self._same[result] = self._same.get(value, value)
+        self.now.update((each, self._same[each]) for each in (*region.args, *op.results))
 
     def _fits(self, op: Op, operands: tuple[Value, ...]) -> bool:
         (region,) = op.regions
@@ -118,7 +146,8 @@ class _InLine:
 
     def _name(self, wanted: str) -> str:
         """A name for a value that leaves its region: its own, unless the block has it elsewhere too."""
-        if self._taken[wanted] == 1:
+        if self._taken[wanted] <= 1:
+            self._taken[wanted] = 1
             return wanted
         self._taken[wanted] -= 1
         name = next(name for name in (f"{wanted}_{k}" for k in count(1)) if not self._taken[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -117,6 +118,7 @@ def is_fit(kind: str, lhs: Dim, rhs: Dim) -> bool:
     return kind == "<=" and (lhs.const in _LEAST or rhs.const in _MOST)
 
 
+@cache
 def integer_range(name: str) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype, a narrow one too (i1: 0 and 1)."""
     if name == "i1":

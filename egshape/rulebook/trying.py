@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from dataclasses import replace
 
 from egshape.egraph.engine import Engine
 from egshape.egraph.program import preludes, program
@@ -12,9 +13,11 @@ from egshape.rulebook.models import CheckReport, Problem, TestReport
 from egshape.rulebook.trial import proofs
 from egshape.rulebook.trial.run import try_rules
 from egshape.rulebook.trial.verdict import Verdict
+from egshape.rulelang.diagnostic import Diagnostic
 from egshape.rulelang.lint import Checked, check_rulesets
 from egshape.rulelang.loader import find_rulesets, shipped_rulesets
-from egshape.rulelang.python_rules import declared
+from egshape.rulelang.python_names import declared
+from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_functions import size_functions
 
 
@@ -24,9 +27,21 @@ def check(*items: str) -> Checked:
     Raises EgshapeError for a file that cannot be read and for an unknown name."""
     found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
     with ExitStack() as scope:
-        with suppress(EgshapeError):  # what is wrong with them is said with the rest
+        wrong: EgshapeError | None = None
+        try:
             scope.enter_context(size_functions(found if items else ()))
-        return check_rulesets(found, preludes(), Engine)
+        except EgshapeError as error:
+            wrong = error
+        checked = check_rulesets(found, preludes(), Engine)
+    if wrong is None or checked.errors:  # what is wrong is among them
+        return checked
+    return replace(checked, problems=(*checked.problems, _of_sizes(wrong)))
+
+
+def _of_sizes(error: EgshapeError) -> Diagnostic:
+    """What is wrong with a size function, where every line by itself is in order."""
+    file, _, line = error.where.rpartition(":")
+    return Diagnostic("size-function", error.message, Position(file, int(line), 1), error.hint)
 
 
 def check_report(checked: Checked) -> CheckReport:
@@ -74,10 +89,10 @@ def rulesets(*items: str) -> list[str]:
 
 
 def _by_itself(name: str, item: str) -> str:
-    """A ruleset as what finds it anywhere: a rule in a Python file by that file."""
+    """A ruleset as what finds it anywhere: one in a Python file by that file."""
     if ".py" not in item.rpartition("/")[2]:
         return name
-    return f"{declared(name).file.rules[0].file}:{name.rpartition(':')[2]}"
+    return f"{declared(name).file.file}:{name.rpartition(':')[2]}"
 
 
 def test_report(verdicts: Sequence[Verdict]) -> TestReport:

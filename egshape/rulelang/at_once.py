@@ -86,10 +86,11 @@ def functions(
 ) -> tuple[str, str, str]:
     """The Python that simplifies the value of a size function, that states its laws, and that bounds it.
 
-    order: the rules that simplify, by name, each with its place. known: the size functions that rules may name. Raises
-    NotAtOnce for a rule of the order that only the e-graph can use."""
+    order: the rules that simplify, by name, each with its place. known: the size functions that rules may name; the
+    words of those about this one are right (``check_rule``). Raises NotAtOnce for a rule of the order that only the
+    e-graph can use."""
     name, arity = known[constructor][:2]
-    own = [rule for rule in rules if _function(rule, known) == constructor]
+    own = [rule for rule in rules if about(rule, known) == constructor]
     args = ["h", "k", *(f"x{i}" for i in range(2, arity))][:arity]
     ordered = sorted((rule for rule in own if rule.name in order), key=lambda rule: order[rule.name])
     return (
@@ -112,8 +113,8 @@ def plain(rule: Rule) -> PlainRule:
     return found
 
 
-def _function(rule: Rule, known: Mapping[str, Spelling]) -> str:
-    """The constructor that a rule is about."""
+def about(rule: Rule, known: Mapping[str, Spelling]) -> str:
+    """The constructor that a rule is about, "" for none."""
     for fact in plain(rule).body:
         if isinstance(fact, List) and fact.head in _MEANINGS:
             return _MEANINGS[fact.head][0]
@@ -323,9 +324,8 @@ def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule], known: Ma
         body, facts, value = started
         for fact in facts:
             _fact(body, fact)
-        (action,) = one.actions
-        assert isinstance(action, List)
-        if action.head != "union" or str(action.items[1]) != value:
+        action = one.actions[0] if len(one.actions) == 1 else None
+        if not isinstance(action, List) or action.head != "union" or str(action.items[1]) != value:
             raise NotAtOnce(f"{rule.name} must unite the value with something, to run at once")
         body.put(f'return {body.size(action.items[2])}, "{rule.name}"')
         lines += ["    " * depth + line for depth, line in body.lines]
@@ -439,7 +439,7 @@ def _law_of_value(rule: PlainRule, args: Sequence[str], known: Mapping[str, Spel
     """The laws of a rule that orders a value and other sizes."""
     started = _start(rule, args, known)
     edges = [action for action in rule.actions if isinstance(action, List) and action.head == "edge"]
-    if started is None or len(edges) != len(rule.actions):
+    if started is None or not edges or len(edges) != len(rule.actions):
         return []
     body, facts, value = started
     for fact in facts:

@@ -3,11 +3,11 @@ where comments stand; spaces, indentation and empty lines are not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.errors import InternalError
-from egshape.rulelang.sexpr import read, tokens
+from egshape.rulelang.sexpr import Lexeme, parsed, tokens
 
 WIDTH = 120
 _TAIL = (":ruleset", ":name")
@@ -48,11 +48,12 @@ def laid_out(text: str, file: str = "<text>") -> str:
     own, and a rule in two; no line that only closes lists; at most one empty line in turn, none at the ends.
 
     Raises EgshapeError (code "rules") for parentheses or quotes that are not balanced."""
-    read(text, file)
+    found = list(tokens(text, file))
+    parsed(found)
     out: list[str] = []
     opened: list[_Open] = []
     last = 0
-    for number, line in _lines(text, file):
+    for number, line in _lines(found):
         if out and not opened and number > last + 1:
             out.append("")
         for part in _parts(line, bool(opened)):
@@ -60,10 +61,10 @@ def laid_out(text: str, file: str = "<text>") -> str:
             start = out.pop() if closes else " " * _column(part, opened)
             out.append(_written(part, start, len(out), opened))
         last = number + sum(token.text.count("\n") for token in line)
-    found = "".join(f"{line}\n" for line in out)
-    if _said(found, file) != _said(text, file):
+    new = "".join(f"{line}\n" for line in out)
+    if _said(tokens(new, file)) != _said(found):
         raise InternalError("was laid out as something else", where=file, hint="please report it with the file")
-    return found
+    return new
 
 
 def _column(part: Sequence[Token], opened: Sequence[_Open]) -> int:
@@ -92,15 +93,15 @@ def _written(part: Sequence[Token], start: str, number: int, opened: list[_Open]
     return out
 
 
-def _said(text: str, file: str) -> list[str]:
-    return [token.rstrip() for _, token, _ in tokens(text, file)]
+def _said(found: Iterable[Lexeme]) -> list[str]:
+    return [token.rstrip() for _, token, _ in found]
 
 
-def _lines(text: str, file: str) -> Iterator[tuple[int, list[Token]]]:
+def _lines(found: Iterable[Lexeme]) -> Iterator[tuple[int, list[Token]]]:
     """The tokens of each line that has some, with its number. A text may end in a later line, which belongs to it."""
     line: list[Token] = []
     first = last = 0
-    for kind, token, at in tokens(text, file):
+    for kind, token, at in found:
         if line and at.line > last:
             yield first, line
             line = []

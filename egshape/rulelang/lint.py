@@ -241,14 +241,11 @@ class _Check:
         try:
             engine = new(loader.pieces)
         except EgshapeError as error:
-            self.problems.append(
-                Diagnostic(
-                    "needs",
-                    f"what {header.name} needs does not load: {error.message}",
-                    Position(header.file, 1, 1),
-                    error.hint,
-                )
-            )
+            file, _, line = error.where.rpartition(":")
+            at, whose = Position(header.file, 1, 1), f"what {header.name} needs does not load: "
+            if file == found.file:  # a size function of its own
+                at, whose = Position(file, int(line), 1), ""
+            self.problems.append(Diagnostic("needs", whose + error.message, at, error.hint))
             return
         engine.declare(f"(ruleset {header.name})")
         for rule in found.rules:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from egshape.decide import reason
 from egshape.errors import EgshapeError
-from egshape.rulelang import plugins, python_rules
+from egshape.rulelang import plugins, python_names
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import EquationLog, PlainRule, Scheme, declarations, desugar, with_provenance
 from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, is_approximate, is_prelude, read_rule_file
@@ -93,8 +93,8 @@ def find_rulesets(item: str) -> list[str]:
     EgshapeError for an unknown name, with the nearest known one."""
     if item.endswith(".egg"):
         return [item]
-    if python_rules.is_python(item):
-        return python_rules.find(item)
+    if python_names.is_python(item):
+        return python_names.find(item)
     known = shipped_rulesets()
     if item in known or is_prelude(item):
         return [item]
@@ -171,7 +171,7 @@ class Loader:
             raise problem.error()
         header = found.header
         assert header is not None
-        if header.name != item and not (item.endswith(".egg") or python_rules.is_python(item)):
+        if header.name != item and not (item.endswith(".egg") or python_names.is_python(item)):
             raise _error(f"the header calls this ruleset {header.name}", f"{found.file}:1", f"the path makes it {item}")
         if header.name in self.done:
             if self.done[header.name].file != header.file:
@@ -253,8 +253,8 @@ def opened(item: str, asked_by: str, folder: Path | None = None) -> tuple[RuleFi
     """What a ruleset's file holds, whatever is wrong with it, and the folder where the files that it needs are.
 
     Raises EgshapeError only if there is no such file or it cannot be read."""
-    if python_rules.is_python(item):
-        rule = python_rules.declared(item)
+    if python_names.is_python(item):
+        rule = python_names.declared(item)
         return rule.file, rule.folder
     path, file = locate(item, asked_by, folder)
     return read_rule_file(_text(path, file), file), path.parent
@@ -290,6 +290,8 @@ def parts(item: str) -> tuple[Path, ...]:
         elif asked is None and ".py:" in each:
             path = Path(each.rpartition(":")[0])
             each = find_rulesets(each)[0]
+        elif asked is not None and python_names.is_python(each):  # a size function of that file, or of one beside it
+            path = asked / Path(python_names.declared(each).file.file).name
         else:
             continue
         if path not in found:

@@ -23,56 +23,59 @@ from egshape.rulelang.typecheck import PRIMITIVES
 @dataclass(frozen=True, eq=False)
 class Pattern:
     """A term, a variable, a condition or an action. Its operators are those of the engine: ``a > 0`` is a condition on
-    integers, ``a == b`` says that two things are equal, ``/`` and ``%`` round towards 0."""
+    integers, ``a == b`` says that two things are equal, ``/`` and ``%`` round towards 0.
+
+    needs: the size functions written in Python that are named in it."""
 
     expr: SExpr
+    needs: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return str(self.expr)
 
     def __eq__(self, other: object) -> Pattern:  # type: ignore[override]
-        return _term("=", (self, other))
+        return term("=", (self, other))
 
     def __ne__(self, other: object) -> Pattern:  # type: ignore[override]
-        return _term("!=", (self, other))
+        return term("!=", (self, other))
 
     __hash__ = None  # type: ignore[assignment]  # a condition is made of ==, so no set or dict can hold patterns
 
     def __lt__(self, other: object) -> Pattern:
-        return _term("<", (self, other))
+        return term("<", (self, other))
 
     def __le__(self, other: object) -> Pattern:
-        return _term("<=", (self, other))
+        return term("<=", (self, other))
 
     def __gt__(self, other: object) -> Pattern:
-        return _term(">", (self, other))
+        return term(">", (self, other))
 
     def __ge__(self, other: object) -> Pattern:
-        return _term(">=", (self, other))
+        return term(">=", (self, other))
 
     def __add__(self, other: object) -> Pattern:
-        return _term("+", (self, other))
+        return term("+", (self, other))
 
     def __radd__(self, other: object) -> Pattern:
-        return _term("+", (other, self))
+        return term("+", (other, self))
 
     def __sub__(self, other: object) -> Pattern:
-        return _term("-", (self, other))
+        return term("-", (self, other))
 
     def __rsub__(self, other: object) -> Pattern:
-        return _term("-", (other, self))
+        return term("-", (other, self))
 
     def __mul__(self, other: object) -> Pattern:
-        return _term("*", (self, other))
+        return term("*", (self, other))
 
     def __rmul__(self, other: object) -> Pattern:
-        return _term("*", (other, self))
+        return term("*", (other, self))
 
     def __truediv__(self, other: object) -> Pattern:
-        return _term("/", (self, other))
+        return term("/", (self, other))
 
     def __mod__(self, other: object) -> Pattern:
-        return _term("%", (self, other))
+        return term("%", (self, other))
 
     def __bool__(self) -> NoReturn:
         raise refused(
@@ -103,8 +106,8 @@ class Word:
             args = (*args, *_in_order(name, decl, len(args), named))
         if decl is not None and decl.family in ELEMENTWISE:
             operands, values = args[: len(decl.operands)], args[len(decl.operands) :]
-            return _term(decl.family.capitalize(), (".".join([name, *map(str, values)]), *operands))
-        return _term(name, args)
+            return term(decl.family.capitalize(), (".".join([name, *map(str, values)]), *operands))
+        return term(name, args)
 
 
 def _in_order(name: str, decl: OpDecl | None, given: int, named: dict[str, Any]) -> Iterator[Any]:
@@ -122,9 +125,20 @@ def variable(name: str, at: Position) -> Pattern:
     return Pattern(Atom(name, at))
 
 
-def _term(head: str, args: Sequence[object]) -> Pattern:
+def term(head: str, args: Sequence[object], needs: frozenset[str] = frozenset()) -> Pattern:
+    """A term, condition or action at the place that is being run. needs: what the head is declared by."""
     at = here()
-    return Pattern(List((Atom(head, at), *(spelled(each, at) for each in args)), at))
+    return Pattern(List((Atom(head, at), *(spelled(each, at) for each in args)), at), needs | needed(args))
+
+
+def needed(value: object) -> frozenset[str]:
+    """The size functions written in Python that are named in something, at any depth."""
+    match value:
+        case Pattern():
+            return value.needs
+        case tuple() | list():
+            return frozenset().union(*map(needed, value))
+    return frozenset()
 
 
 def spelled(value: object, at: Position) -> SExpr:
@@ -155,13 +169,13 @@ def _within(name: str, at: Position) -> Position:
     return Position(at.file, at.line, found.start() + 1) if found else at
 
 
-_HERE = frozenset((__file__,))
+_HERE = str(Path(__file__).parent)
 
 
 def here() -> Position:
     """The place in the author's file that is being run."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename in _HERE:
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     places = list(frame.f_code.co_positions())
     line, _, column, _ = places[frame.f_lasti // 2]

@@ -254,8 +254,8 @@ def _described(
     if str(options.get(":ruleset")) != header.name:
         bad("ruleset", f"rule {name.value} is not in this file's ruleset", f"add :ruleset {header.name}")
     before, after = around
-    parts = _parts(before)
-    if not parts[""]:
+    above = parts(before)
+    if not above[""]:
         bad("no-comment", f"rule {name.value} has no comment above it", "write the equation in a comment")
     found = [m for c in after if (m := _EXAMPLE.fullmatch(c.text))]
     examples = [_example(m, c.at) for c in after if (m := _EXAMPLE.fullmatch(c.text))]
@@ -268,13 +268,13 @@ def _described(
         header.name,
         command.at.file,
         command.at.line,
-        parts[""],
-        parts["sound"],
+        above[""],
+        above["sound"],
         tuple(str(fact) for fact in facts_of(command) if is_guard(fact)),
         good,
         counters,
         str(command),
-        parts["ends"],
+        above["ends"],
         command,
     )
 
@@ -288,7 +288,7 @@ def _well_formed(command: List) -> bool:
                for part in command.items[1:3])  # fmt: skip
 
 
-def _parts(lines: Sequence[str]) -> dict[str, str]:
+def parts(lines: Sequence[str]) -> dict[str, str]:
     """The comment above a rule: the equation, and what follows `sound:` and `ends:`."""
     found: dict[str, list[str]] = {"": [], "sound": [], "ends": []}
     current = ""

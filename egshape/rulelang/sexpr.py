@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from egshape.errors import EgshapeError
@@ -61,6 +61,8 @@ class List:
 
 
 SExpr = Atom | List
+Lexeme = tuple[str, str, Position]
+"""The kind, text and place of a token."""
 
 DEEPEST = 100
 """How deep lists may be nested: what reads them goes down recursively, the engine too."""
@@ -77,8 +79,8 @@ class Comment:
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\r]+)|(?P<newline>\n+)|(?P<comment>;[^\n]*)|(?P<open>\()|(?P<close>\))"""
-    r"""|(?P<string>"(?:[^"\\]|\\.)*")|(?P<atom>[^\s();"]+)""",
+    r"""[^\S\n]*(?:(?P<open>\()|(?P<close>\))|(?P<newline>\n)|(?P<atom>[^\s();"]+)|(?P<comment>;[^\n]*)"""
+    r"""|(?P<string>"(?:[^"\\]|\\.)*")|(?P<end>\Z)|(?P<unclosed>"))""",
     re.DOTALL,
 )
 
@@ -87,22 +89,21 @@ def _fail(message: str, at: Position) -> EgshapeError:
     return EgshapeError(message, where=str(at), hint="balance the parentheses and quotes", code="rules")
 
 
-def tokens(text: str, file: str) -> Iterator[tuple[str, str, Position]]:
-    """The kinds, texts and places of all tokens, comments too. Raises EgshapeError at an open string."""
-    offset, line, start = 0, 1, 0
-    while offset < len(text):
-        at = Position(file, line, offset - start + 1)
-        match = _TOKEN.match(text, offset)
-        if match is None:
-            raise _fail("a string literal is not closed", at)
-        kind, token = str(match.lastgroup), match.group()
-        breaks = token.count("\n")
-        if breaks:
-            line += breaks
-            start = offset + token.rindex("\n") + 1
-        offset = match.end()
-        if kind not in ("space", "newline"):
+def tokens(text: str, file: str) -> Iterator[Lexeme]:
+    """All tokens of a text, comments too. Raises EgshapeError at an open string."""
+    line, before = 1, -1  # the place right before the line
+    for match in _TOKEN.finditer(text):
+        kind = str(match.lastgroup)
+        if kind == "newline":
+            line, before = line + 1, match.end() - 1
+        elif kind != "end":
+            token, start = match[kind], match.start(kind)
+            at = Position(file, line, start - before)
+            if kind == "unclosed":
+                raise _fail("a string literal is not closed", at)
             yield kind, token, at
+            if kind == "string" and "\n" in token:
+                line, before = line + token.count("\n"), start + token.rindex("\n")
 
 
 def read(text: str, file: str = "<text>") -> tuple[SExpr | Comment, ...]:
@@ -110,6 +111,11 @@ def read(text: str, file: str = "<text>") -> tuple[SExpr | Comment, ...]:
 
     Raises EgshapeError (code "rules") at an unbalanced parenthesis or an open string.
     """
+    return parsed(tokens(text, file))
+
+
+def parsed(found: Iterable[Lexeme]) -> tuple[SExpr | Comment, ...]:
+    """What ``read`` gives, of tokens."""
     top: list[SExpr | Comment] = []
     open_lists: list[tuple[Position, list[SExpr]]] = []
 
@@ -119,7 +125,7 @@ def read(text: str, file: str = "<text>") -> tuple[SExpr | Comment, ...]:
         else:
             top.append(item)
 
-    for kind, token, at in tokens(text, file):
+    for kind, token, at in found:
         if kind == "comment":
             if not open_lists:
                 top.append(Comment(token, at))

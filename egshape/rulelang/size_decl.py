@@ -13,7 +13,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egshape.dims.names import RESERVED
 from egshape.dims.pure import read_formula
@@ -52,7 +52,7 @@ class SizeDecl:
             self.at.file,
         ):
             assert isinstance(item, List)
-            yield item
+            yield replace(item, at=self.at)
 
 
 def read_size(command: List, ruleset: str) -> SizeDecl:

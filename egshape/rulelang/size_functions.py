@@ -12,9 +12,12 @@ from egshape.errors import EgshapeError
 from egshape.ops import REGISTRY
 from egshape.rulelang import at_once
 from egshape.rulelang.at_once import NotAtOnce, Spelling
+from egshape.rulelang.diagnostic import ERROR
 from egshape.rulelang.loader import LoadedRules, Loader, find_rulesets
+from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.schema import declarations
 from egshape.rulelang.size_decl import SizeDecl
+from egshape.rulelang.typecheck import check_rule
 
 _HEAD = "# The rules of {}, made by egshape.rulelang.at_once.\n\n"
 
@@ -35,6 +38,9 @@ def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunc
     order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
     spelled = {**at_once.FUNCTIONS, decl.name: _spelling(decl.name, len(decl.params))}
     spelled |= {name: _spelling(name, len(each.params)) for name, each in before.items()}
+    for rule in loaded.rules:
+        if at_once.about(rule, spelled) == decl.name:
+            _refuse_wrong(rule, loaded)
     try:
         code = _HEAD.format(decl.name) + "\n\n".join(at_once.functions(decl.name, loaded.rules, order, spelled))
     except NotAtOnce as error:
@@ -50,6 +56,13 @@ def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunc
         where = f" ({error.where})" if error.where else ""
         raise _wrong(decl, f"the size function {decl.name}: {error.message}{where}", error.hint) from None
     return found
+
+
+def _refuse_wrong(rule: Rule, loaded: LoadedRules) -> None:
+    """Raise the first error in the words of a rule, which are to become code."""
+    for problem in check_rule(at_once.plain(rule), loaded.scheme, REGISTRY):
+        if problem.severity == ERROR:
+            raise problem.error()
 
 
 def _spelling(name: str, arity: int) -> Spelling:

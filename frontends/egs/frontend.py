@@ -77,6 +77,10 @@ class Egs:
         """None: its ops are ours."""
         return {}
 
+    def nodes(self, graph: Graph) -> Mapping[str, str]:
+        """Its parts are ops of ours."""
+        return {}
+
     def cost(self, graph: Graph) -> Cost:
         """Ops, those of regions too."""
         return Cost(sum(1 for _ in graph.body.walk()), "ops")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from egshape.errors import InvalidInput, ParseError, Unsupported
 from egshape.frontends.onnx import wire
@@ -39,8 +39,10 @@ class Model:
         return array_of(tensor, where, self.raw.get(tensor.name) if not tensor.HasField("raw_data") else None)
 
     def beside(self) -> tuple[Path, ...]:
-        """The files of external data of its initializers. Raises as ``array``."""
-        tensors = [each for each in self.proto.graph.initializer if each.data_location == TensorProto.EXTERNAL]
+        """The files of its external data. Raises as ``array``."""
+        nodes = (node for function in self.proto.functions for node in function.node)
+        every = (*_tensors(self.proto.graph), *(each for node in nodes for each in _of_node(node)))
+        tensors = [each for each in every if each.data_location == TensorProto.EXTERNAL]
         places = [
             (entry.value, each.name) for each in tensors for entry in each.external_data if entry.key == "location"
         ]
@@ -88,6 +90,22 @@ class Model:
                 hint="external data is read from the folder of the model only",
             )
         return path
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """The initializers of a graph, and the tensors that its nodes and the graphs inside of them hold."""
+    yield from graph.initializer
+    for node in graph.node:
+        yield from _of_node(node)
+
+
+def _of_node(node: NodeProto) -> Iterator[TensorProto]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            yield attribute.t
+        elif attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors(graph)
 
 
 def open_model(source: Path | bytes, name: str) -> Model:

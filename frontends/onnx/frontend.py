@@ -80,6 +80,17 @@ class Onnx:
         """The ops of nodes."""
         return graph.own.titles if graph.own is not None else {}
 
+    def nodes(self, graph: Graph) -> Mapping[str, str]:
+        """The types of nodes, by the names of their outputs."""
+        from egshape.frontends.onnx import messages
+        from egshape.frontends.onnx.node import nodes_in, titles
+        from egshape.frontends.onnx.own import Own
+
+        if isinstance(graph.own, Own) and as_read(graph) is not None:
+            return {name: node.op_type for node in nodes_in(graph.own.model.proto.graph.node) for name in node.output}
+        values = {value.name for op in graph.body.walk() for value in op.results}
+        return titles(messages.whole(graph).model.graph.node, values)
+
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""
         from egshape.frontends.onnx import messages

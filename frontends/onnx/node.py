@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -154,6 +154,27 @@ def nodes_in(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         yield node
         for graph in graphs_of(node.attribute):
             yield from nodes_in(graph.node)
+
+
+_MOVES = frozenset(("Transpose", "Reshape", "Expand", "Squeeze", "Unsqueeze"))
+
+
+def titles(nodes: Iterable[NodeProto], values: Collection[str]) -> dict[str, str]:
+    """What gives each of some values that nodes give: the type of the node, behind those of moves that give no value
+    but an operand of it: ``Transpose ×2 + MatMul``."""
+    made = {name: node for node in nodes_in(nodes) for name in node.output if name}
+
+    def moves(name: str) -> list[str]:
+        node = made.get(name)
+        if node is None or name in values or node.op_type not in _MOVES:
+            return []
+        return [*moves(node.input[0]), node.op_type]
+
+    def title(node: NodeProto) -> str:
+        before = Counter(each for operand in node.input for each in moves(operand))
+        return " + ".join([*(f"{each} ×{many}" if many > 1 else each for each, many in before.items()), node.op_type])
+
+    return {name: title(node) for name, node in made.items() if name in values}
 
 
 def node_types(model: ModelProto) -> Counter[str]:

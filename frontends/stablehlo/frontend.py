@@ -77,6 +77,10 @@ class StableHlo:
         """None: its ops are ours."""
         return {}
 
+    def nodes(self, graph: Graph) -> Mapping[str, str]:
+        """Its parts are ops of ours."""
+        return {}
+
     def cost(self, graph: Graph) -> Cost:
         """Statements of the text, and calls."""
         from egshape.frontends.stablehlo import emit

@@ -90,6 +90,10 @@ class Torch:
         ops = (op for op in graph.body.walk() if op.name != "constant" and op.location.name)
         return {str(op.location): re.sub(r"(_\d+)?(_default)?$", "", op.location.name) for op in ops}
 
+    def nodes(self, graph: Graph) -> Mapping[str, str]:
+        """Its parts are ops of ours."""
+        return {}
+
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of regions too, but for checks; and the bytes of tensors. Without torch ops of ours."""
         needed()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -211,3 +213,15 @@ def test_types_of_compiled_functions(graph: egshape.Graph, tmp_path: Path) -> No
     assert "f32[n, 4]" in repr(fn)
     assert "f32[n, 4]" in repr(egshape.compile(graph))
     assert "f32[n, 4]" in repr(egshape.runtime.load(tmp_path / "f.egx"))
+
+
+@pytest.mark.parametrize("text", [b"graph g(%x: f32[n]) { symbols n = size(%x, 0)  return %x as y }", b"graph g("])
+@pytest.mark.parametrize("on", [True, False])
+def test_loading_leaves_the_collector_as_it_was(text: bytes, on: bool) -> None:
+    (gc.enable if on else gc.disable)()
+    try:
+        with contextlib.suppress(egshape.EgshapeError):
+            egshape.load(text, "egs")
+        assert gc.isenabled() == on
+    finally:
+        gc.enable()

@@ -10,7 +10,7 @@ import pytest
 
 from egshape.editor.chunks import Memory, chunks
 from egshape.editor.document import Document
-from egshape.editor.halves import extents, readable
+from egshape.editor.halves import readable
 from egshape.egraph.program import preludes
 from egshape.errors import EgshapeError
 from egshape.rulelang.layout import laid_out
@@ -57,8 +57,6 @@ def test_edits_of_words_give_what_the_whole_text_gives(path: Path) -> None:
             assert [(each.name, each.where, each.examples, each.counters) for each in document.own] == [
                 (each.name, each.where, each.examples, each.counters) for each in file.rules
             ]
-            ends = extents(readable(text, str(path))[0], str(path))
-            assert all(ends.get(each.start, each.start) == each.end for each in document.symbols)
 
 
 def _edited(text: str, draw: random.Random) -> str:
@@ -97,6 +95,38 @@ def test_only_what_was_edited_is_read_again(monkeypatch: pytest.MonkeyPatch) -> 
     place = text.rindex("(slice")
     assert Document(FILES[0], f"{text[:place]}(slcie{text[place + 6 :]}", memory).problems
     assert len(read) == 1 and "(slcie" in read[0]
+
+
+def test_an_open_parenthesis_takes_no_other_rule_with_it() -> None:
+    """One rule has a parenthesis too many and a later one too few, so that all of it can be read: what was found then
+    of the rules between them must not stay."""
+    text, memory = FILES[0].read_text(), Memory()
+    second, *_, last = [each.text for each in chunks(text)][1:]
+    broken = text.replace(second, second.replace("\n(", "\n((", 1)).replace(last, f"{last.rstrip()}\n)\n")
+    found = Document(FILES[0], broken, memory)
+    assert [each.code for each in found.problems] == ["syntax", "syntax"]
+    assert Document(FILES[0], text, memory).problems == ()
+    assert [each.name for each in Document(FILES[0], text, memory).own] == [
+        each.name for each in read_rule_file(text, str(FILES[0])).rules
+    ]
+
+
+def test_a_part_is_told_of_the_header_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an edit of the header nothing is said of a rule until it is checked again."""
+    monkeypatch.setattr("egshape.editor.document.BATCH", 1)
+    wrong = FILES[0].read_text().replace("(slice x a b t) x :when", "(slcie x a b t) x :when", 1)
+    memory = Memory()
+    whole_then = Document(FILES[0], wrong, memory).problems
+    assert [each.code for each in whole_then] == ["unknown-op"]
+    document = Document(FILES[0], wrong.replace("tensor.types", "tensor.types, size.relu"), memory)
+    rules = len(document.unchecked)
+    assert document.found == () and rules == len(chunks(wrong))
+    for left in range(rules - 1, -1, -1):
+        document.check_some()
+        assert len(document.unchecked) == left
+    assert document.found == whole_then
+    for same in (wrong, wrong.replace("; law: ", "; law:  or ")):
+        assert Document(FILES[0], same, memory).unchecked in ([], [chunks(same)[0].text])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "rulesets").rglob("*.egg")), ids=lambda path: path.stem)

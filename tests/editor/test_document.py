@@ -49,7 +49,8 @@ def test_a_command_without_its_end_takes_no_other_with_it() -> None:
     found = document(broken)
     assert [each.code for each in found.problems] == ["syntax"]
     assert found.problems[0].at.line == place(broken, "(rule ((= y (slice x (Sh a)")[0]
-    assert len(found.symbols) == len(document(text).symbols) - 1
+    assert len(found.own) == len(document(text).own) - 1
+    assert [each.name for each in found.symbols] == [each.name for each in document(text).symbols]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_half_written_text_never_fails() -> None:
             found.definition(word)
         answers.hover(found, line, column, nothing)
         answers.completion(found, line, column)
-        assert all(each.start <= each.end for each in found.symbols)
+        assert all(each.first <= each.line <= each.last for each in found.symbols)
 
 
 def test_unsaved_size_functions_are_known(tmp_path: Path) -> None:
@@ -123,6 +124,21 @@ def test_hover(what: str, inside: int, said: str) -> None:
     assert found is not None
     assert said in found[0]
     assert ("tested: proved" in found[0]) == ("**" in found[0])
+
+
+def test_a_question_about_one_rule_reads_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a word does not wait until all of a large file is read."""
+    text, read = SLICE.read_text(), list[str]()
+    before = Document._read
+    monkeypatch.setattr(Document, "_read", lambda self, missing: read.extend(missing) or before(self, missing))
+    found = document(text)
+    for what, inside in (('"tensor.slice/of-splat"', 3), ("(slice x a b t) x", 3), ("shape is that of x", 2)):
+        where = place(text, what, inside)
+        answers.hover(found, *where, nothing)
+        word = found.word(*where)
+        assert word is not None
+        found.definition(word)
+    assert 0 < len(read) <= 2 and len(found.own) > 10
 
 
 @pytest.mark.parametrize(

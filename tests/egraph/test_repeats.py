@@ -70,7 +70,7 @@ def test_in_place_they_are_the_program_again() -> None:
     graph = decoder(1_200, layers=4)
     body = outlined(graph.body)
     assert _calls(body)
-    again = Graph(graph.name, in_place(body), graph.output_names)
+    again = Graph(graph.name, in_place(body).block, graph.output_names)
     verify(Graph(graph.name, body, graph.output_names))
     verify(again)
     assert sorted(op.name for op in again.ops) == sorted(op.name for op in graph.ops)

@@ -1,4 +1,4 @@
-"""f32 by tiles: three bf16 a number (``plan/cpu/parts.py``), in products and convolutions."""
+"""Convolutions of f32 by tiles: three bf16 a number (``plan/cpu/parts.py``)."""
 
 import os
 import subprocess
@@ -12,6 +12,7 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.lower.llvm.tiles import tiled
 from egshape.plan.cpu import pages, parts
+from egshape.plan.ir.loops import Product
 from egshape.plan.ir.program import Run
 from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
@@ -19,7 +20,6 @@ from egshape.runtime.abi.tiles import has_tiles
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 from tests.lower.test_convolution import Case, reference
-from tests.lower.test_halves import dot
 
 here = pytest.mark.skipif(not has_tiles(), reason="this machine has no tile registers (AMX)")
 F32 = np.float32
@@ -59,112 +59,15 @@ def test_who_multiplies_f32_by_tiles():
     assert tiled("f32x3", frozenset(("+amx-tile", "+amx-bf16"))) and not tiled("f32x3", frozenset(("+amx-tile",)))
 
 
-# -- products ---------------------------------------------------------------------------------------------------------
-
-
 def constant(b, array):
     return b.one("constant", (), {"value": array})
-
-
-def product(weights, rows="m", epilogue=True):
-    """x (rows, k) by a constant (k, n), and a bias and tanh."""
-    b = BlockBuilder()
-    k = len(weights)
-    m = symbol(rows) if isinstance(rows, str) else const(rows)
-    y = dot(b, argument(b, "x", "f32", [m, const(k)]), constant(b, weights), dtype="f32")
-    return graph_of(b, b.one("tanh", [y]) if epilogue else y)
 
 
 def kinds(graph):
     """The elements of the products that are planned with tiles."""
     steps = plan(graph, tiles=True).steps
     bodies = [step.kernel.body for step in steps if isinstance(step, Run)]
-    return {each.elements for body in bodies for each in statements(body) if type(each).__name__ == "Product"}
-
-
-def test_products_with_constants_are_planned_in_parts():
-    fine = np.ones((256, 128), F32)
-    assert kinds(product(fine)) == {"", "f32x3"}
-    assert kinds(product(fine, 500)) == {"f32x3"}
-    assert kinds(product(fine, 20)) == kinds(product(fine[:100])) == kinds(product(fine[:, :40])) == {""}
-    assert kinds(product(np.full((256, 128), np.inf, F32))) == {""}
-    assert kinds(product(np.ones((1024, 2048), F32))) == {""}  # it would lie in memory twice
-    assert {step.kernel.label for step in plan(product(fine)).steps if isinstance(step, Run)} == {"dot_general_tanh"}
-
-
-@here
-@pytest.mark.parametrize(("k", "n"), [(192, 128), (250, 130), (256, 192), (1100, 129), (2100, 144)])
-def test_products_are_as_exact_as_those_of_vectors(k, n):
-    """Each depth (several pieces too), and every number of rows around the limits."""
-    rng = np.random.default_rng(1)
-    weights = (rng.standard_normal((k, n)) / np.sqrt(k)).astype(F32)
-    function = compiled(product(weights, epilogue=False))
-    for rows in (1, 47, 48, 49, 64, 96, 97, 113, 300):
-        x = rng.standard_normal((rows, k)).astype(F32)
-        exact = x.astype(np.float64) @ weights.astype(np.float64)
-        scale = np.abs(x).astype(np.float64) @ np.abs(weights).astype(np.float64)
-        error = np.abs(np.asarray(function(x)) - exact) / scale
-        assert error.max() < 2.0**-21, f"{rows} rows"
-        assert np.abs(error).mean() < 2.0**-24
-
-
-@here
-def test_integers_of_16_bits_are_multiplied_exactly():
-    """As selections by constant ones are."""
-    rng = np.random.default_rng(2)
-    x = rng.integers(-60000, 60000, (70, 256)).astype(F32)
-    chosen = np.zeros((256, 128), F32)
-    chosen[rng.integers(0, 256, 128), np.arange(128)] = 1
-    np.testing.assert_array_equal(np.asarray(compiled(product(chosen, epilogue=False))(x)), x @ chosen)
-    small, weights = rng.integers(-30, 30, (70, 256)).astype(F32), rng.integers(-300, 300, (256, 128)).astype(F32)
-    np.testing.assert_array_equal(np.asarray(compiled(product(weights, epilogue=False))(small)), small @ weights)
-
-
-@here
-def test_a_sum_that_is_0_is_0():
-    """Nothing is added to the parts of small integers, which would be left where these cancel."""
-    rng = np.random.default_rng(9)
-    x, weights = rng.integers(-2, 3, (70, 256)).astype(F32), rng.integers(-2, 3, (256, 128)).astype(F32)
-    exact = x @ weights
-    assert (exact == 0).sum() > 50
-    np.testing.assert_array_equal(np.asarray(compiled(product(weights, epilogue=False))(x)), exact)
-
-
-@here
-def test_what_is_not_finite():
-    """Infinity times parts is infinity, also of numbers that one bf16 holds; times 0 it is no number."""
-    rng = np.random.default_rng(3)
-    weights = rng.standard_normal((256, 128)).astype(F32)
-    weights[3], weights[5, :7], weights[9] = 1, 0, F32(1.5)
-    x = rng.standard_normal((60, 256)).astype(F32)
-    x[0, 3], x[1, 3], x[2, 5], x[3, 7], x[4, 9] = np.inf, -np.inf, np.inf, np.nan, -np.inf
-    x[5, 3], x[5, 9] = np.inf, -np.inf
-    x[6] = np.finfo(F32).max
-    with np.errstate(all="ignore"):
-        exact = np.asarray(compiled(product(weights, epilogue=False))(x)), x @ weights
-    for row in range(6):
-        np.testing.assert_array_equal(*(each[row] for each in exact))
-    np.testing.assert_array_equal(np.isfinite(exact[0][7:]), True)
-
-
-@here
-def test_results_have_the_same_bits_with_two_threads():
-    rng = np.random.default_rng(4)
-    graph = product((rng.standard_normal((1100, 200)) / 30).astype(F32))
-    x = rng.standard_normal((500, 1100)).astype(F32)
-    one, two = (np.asarray(egshape.compile(graph, threads=threads)(x)) for threads in (1, 2))
-    np.testing.assert_array_equal(one, two)
-
-
-def test_a_constant_of_two_products_is_put_into_parts_once():
-    b = BlockBuilder()
-    weights = constant(b, np.ones((256, 256), F32))
-    x = argument(b, "x", "f32", [symbol("m"), const(256)])
-    graph = graph_of(b, dot(b, dot(b, x, weights, dtype="f32"), weights, dtype="f32"))
-    steps = plan(graph, tiles=True).steps
-    found = [each for step in steps if isinstance(step, Run) for each in statements(step.kernel.body)]
-    packs = {each.right for each in found if getattr(each, "elements", "") == "f32x3"}
-    assert len(packs) == 1
+    return {each.elements for body in bodies for each in statements(body) if isinstance(each, Product)}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -211,6 +114,8 @@ CASES = {
     "places without taps, large kernel": Case(
         layout="last", channels=200, outputs=200, base=(3, 3), taps=(2, 2), padding=(0, 0, 0, 0)
     ),
+    "transposed points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 1, 2, 0), base=(2, 2)),
+    "middling kernel": Case(layout="last", channels=64, outputs=176),
     "points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0)),
     "strided points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0), strides=(2, 2)),
     "large kernel": Case(layout="last", channels=96, outputs=192),
@@ -232,7 +137,7 @@ def kernel_of(case, rng):
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_are_planned_in_parts(name):
     graph = convolution(CASES[name], kernel_of(CASES[name], np.random.default_rng(0)))
-    assert "f32x3" in kinds(graph) and ("" in kinds(graph)) == ("large" in name)
+    assert "f32x3" in kinds(graph) and ("" in kinds(graph)) == ("large" in name or "middling" in name)
 
 
 @pytest.mark.parametrize(
@@ -283,19 +188,77 @@ def test_places_of_infinities():
 
 
 @here
+@pytest.mark.parametrize("name", ["plain", "points", "large kernel"])
+def test_results_are_as_exact_as_those_of_vectors(name):
+    """Off by less than what f32 sums of 8 products may be."""
+    case, rng = CASES[name], np.random.default_rng(9)
+    kernel, x = kernel_of(case, rng), rng.standard_normal((2, 17, 20, case.channels)).astype(F32)
+    found = np.asarray(compiled(convolution(case, kernel))(x))
+    error = np.abs(found - reference(case, x, kernel)) / reference(case, np.abs(x), np.abs(kernel))
+    assert error.max() < 2.0**-21 and error.mean() < 2.0**-24
+
+
+@here
+def test_integers_of_16_bits_are_multiplied_exactly():
+    """As selections by ones are."""
+    case, rng = CASES["points"], np.random.default_rng(10)
+    x = rng.integers(-60000, 60000, (1, 12, 12, case.channels)).astype(F32)
+    chosen = np.zeros((1, 1, case.channels, case.outputs), F32)
+    chosen[0, 0, rng.integers(0, case.channels, case.outputs), np.arange(case.outputs)] = 1
+    small = rng.integers(-30, 30, x.shape).astype(F32)
+    weights = rng.integers(-300, 300, chosen.shape).astype(F32)
+    for image, kernel in ((x, chosen), (small, weights)):
+        found = np.asarray(compiled(convolution(case, kernel))(image))
+        np.testing.assert_array_equal(found, reference(case, image, kernel))
+
+
+@here
+def test_a_sum_that_is_0_is_0():
+    """Nothing is added to the parts of small integers, which would be left where these cancel."""
+    case, rng = CASES["points"], np.random.default_rng(9)
+    kernel = rng.integers(-2, 3, case.shaped((case.outputs, case.channels, 1, 1), kernel=True)).astype(F32)
+    x = rng.integers(-2, 3, (1, 9, 9, case.channels)).astype(F32)
+    exact = reference(case, x, kernel)
+    assert (exact == 0).sum() > 50
+    np.testing.assert_array_equal(np.asarray(compiled(convolution(case, kernel))(x)), exact)
+
+
+@here
+def test_infinity_times_what_one_bf16_holds():
+    """It stays one; times 0 it is no number; the largest number is no infinity."""
+    case, rng = CASES["points"], np.random.default_rng(11)
+    kernel = rng.standard_normal((1, 1, case.channels, case.outputs)).astype(F32)
+    kernel[0, 0, 3], kernel[0, 0, 5, :7], kernel[0, 0, 9] = 1, 0, 1.5
+    x = rng.standard_normal((1, 12, 12, case.channels)).astype(F32)
+    x[0, 0, 0, 3], x[0, 1, 1, 3], x[0, 2, 2, 5], x[0, 3, 3, 7] = np.inf, -np.inf, np.inf, np.nan
+    x[0, 4, 4, 3], x[0, 4, 4, 9], x[0, 5, 5] = np.inf, -np.inf, 1e-3
+    x[0, 5, 5, 3] = np.finfo(F32).max
+    found = np.asarray(compiled(convolution(case, kernel))(x))
+    with np.errstate(all="ignore"):
+        exact = reference(case, x, kernel)
+    odd = ~np.isfinite(exact)
+    np.testing.assert_array_equal(found[odd], exact[odd])
+    np.testing.assert_allclose(found[~odd], exact[~odd], 1e-4, 1e-4)
+
+
+@here
 def test_bf16_and_f32_in_one_artifact(tmp_path):
     """The registers are asked for once, in a process that compiles nothing."""
-    b = BlockBuilder()
-    x = argument(b, "x", "f32", [symbol("m"), const(256)])
-    weights = constant(b, np.ones((256, 128), F32))
-    y = dot(b, x, weights, dtype="f32")
-    short = b.one("convert", [x], {"dtype": "bf16"})
-    z = dot(b, short, b.one("convert", [weights], {"dtype": "bf16"}), dtype="f32")
+    b, case = BlockBuilder(), CASES["points"]
+    x = argument(b, "x", "f32", [const(1), symbol("h"), symbol("w"), const(200)])
+    kernel = constant(b, np.ones((1, 1, 200, 70), F32))
+    y = b.one("convolution", [x, kernel], case.attrs((const(0),) * 4))
+    short = [b.one("convert", [each], {"dtype": "bf16"}) for each in (x, constant(b, np.ones((200, 70), F32)))]
+    z = b.one(
+        "dot_general",
+        short,
+        {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (3,), "rhs_contract": (0,), "dtype": "f32"},
+    )
     graph, path = graph_of(b, b.one("add", [y, z])), tmp_path / "both.egx"
     egshape.compile(graph).save(path)
     run = (
         "import sys, numpy as np; from egshape.runtime.artifact import load; "
-        "print(int(np.asarray(load(sys.argv[1])(np.ones((100, 256), np.float32))).sum()))"
+        "print(int(np.asarray(load(sys.argv[1])(np.ones((1, 9, 20, 200), np.float32))).sum()))"
     )
     done = subprocess.run([sys.executable, "-c", run, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(100 * 128 * 512)]
+    assert done.stdout.split() == [str(180 * 70 * 400)]

@@ -4,10 +4,12 @@ import numpy as np
 
 from egshape.dims import const
 from egshape.ir.builder import BlockBuilder
+from egshape.plan.form.folding import Arrays
 from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
+from tests.viz.models import loop
 
 
 def test_a_joined_weight_is_packed_when_the_graph_is_planned():
@@ -52,3 +54,8 @@ def test_a_joined_kernel_of_a_convolution_is_constant():
     )
     labels = {step.kernel.label for step in plan(graph_of(b, y)).steps if isinstance(step, Run)}
     assert labels == {"pad", "taps", "convolution"}
+
+
+def test_one_of_several_results_is_no_array():
+    op = next(op for op in loop().body.ops if len(op.results) > 1)
+    assert [Arrays(dict.fromkeys(op.results, op), {}).of(value) for value in op.results] == [None, None]

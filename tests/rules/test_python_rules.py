@@ -12,7 +12,7 @@ from egshape import rulebook
 from egshape.cli import main
 from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph
-from egshape.rulelang import python_rules
+from egshape.rulelang import python_names
 from egshape.rulelang.rulefile import read_rule_file
 from egshape.words import (
     Binary,
@@ -285,7 +285,7 @@ def test_what_is_no_rule_is_refused_at_its_line(tmp_path: Path, body: str, said:
     path = tmp_path / "refused.py"
     path.write_text(head + body + "\n")
     with pytest.raises(EgshapeError) as caught:
-        python_rules.find(str(path))
+        python_names.find(str(path))
     assert said in caught.value.message
     where = caught.value.where
     assert where.startswith(f"{path}:4:" if "returns" in said else f"{path}:5:")

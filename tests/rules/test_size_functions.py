@@ -39,6 +39,12 @@ def written(folder: Path, text: str, needs: str = "prelude.shape", name: str = "
     return str(path)
 
 
+def test_words_of_the_engine_are_no_names(tmp_path: Path) -> None:
+    (problem,) = rulebook.check(written(tmp_path, '(size floor (n) :is "n + 1")')).problems
+    assert "Primitive floor already declared" in problem.message and problem.at.line == 7
+    assert problem.hint == "floor is a word of the engine, so give it another name"
+
+
 def status(goal: str, name: str, given: str = "") -> str:
     return prove(goal, given or (), str(EXAMPLES[name])).status
 
@@ -101,6 +107,40 @@ def test_one_function_uses_another(tmp_path: Path) -> None:
     needs = f"prelude.shape {EXAMPLES['round_up']}"
     path = written(tmp_path, '(size tiles (n) :is "round_up(n, 128)//128")', needs)
     assert prove("tiles(n) == cdiv(n, 128)", (), path).status == "proved"
+
+
+ROUND_UP = EXAMPLES["round_up"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("(= d (round_up n k)) (Dvd", "(= d (round_up n k k)) (Dvd", "round_up takes 2 arguments, not 3"),
+        ("(= d (round_up n k)) (Dvd", "(= d (round_up n)) (Dvd", "round_up takes 2 arguments, not 1"),
+        ("(= x (lo k)) (> x 0)) ((union", "(= x (lo)) (> x 0)) ((union", "lo takes 1 argument, not 0"),
+    ],
+)
+def test_a_rule_of_a_wrong_form_is_an_error_with_its_place(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "wrong.egg"
+    path.write_text(ROUND_UP.replace(old, new, 1))
+    assert path.read_text() != ROUND_UP
+    assert message in [each.message for each in rulebook.check(str(path)).errors]
+    with pytest.raises(EgshapeError, match=message) as raised, egshape.size_functions(path):
+        pass
+    assert raised.value.where.startswith(f"{path}:11:")
+
+
+@pytest.mark.parametrize("actions", ["()", "((union d n) (union d n))"])
+@pytest.mark.parametrize("header", ["", "; at once: exact\n"])
+def test_a_rule_of_no_or_two_actions(tmp_path: Path, actions: str, header: str) -> None:
+    """It is no law; where it must simplify that is an error."""
+    path = tmp_path / "actions.egg"
+    path.write_text(ROUND_UP.replace("((union d n))", actions, 1).replace("; law:", f"{header}; law:", 1))
+    if header:
+        with pytest.raises(EgshapeError, match="cannot run at once"), egshape.size_functions(path):
+            pass
+    else:
+        assert prove("round_up(n, 8) >= n", (), str(path)).status == "proved"
 
 
 def test_the_same_size_in_every_process() -> None:

@@ -207,6 +207,17 @@ def test_without_dot_there_is_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert not dot.has_dot()
 
 
+def test_without_dot_nothing_is_read_before_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / "g.svg")]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "needs Graphviz's program dot" in said and "write .dot; .html, the report of a model, needs no program" in said
+    )
+
+
 @needs_dot
 def test_what_dot_refuses_is_said() -> None:
     with pytest.raises(EgshapeError, match="dot failed"):

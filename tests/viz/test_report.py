@@ -19,6 +19,7 @@ from egshape.viz.report.data import report_data
 from tests.viz.browser import Page, browser, browser_program
 from tests.viz.models import HOSTILE, loop, renamed, ten
 
+ROOT = Path(__file__).resolve().parents[2]
 READY = "document.body && document.body.dataset.state === 'ready'"
 NO_BROWSER = "needs Chromium (`apt-get install chromium`)"
 
@@ -111,6 +112,25 @@ def test_regions_are_drawn_in_frames() -> None:
     assert {kind for _, kind, *_ in frames} >= {"op", "region"}
 
 
+def test_an_op_with_regions_is_known_again() -> None:
+    data = report_data(egshape.optimize(loop(), validate=False))
+    items = {side: data["sides"][side]["items"] for side in ("before", "after")}
+    rows = {side: [row["title"] for row in items[side]].index("while") for side in items}
+    assert [items[side][row].get("status") for side, row in rows.items()] == [None, None]
+    assert data["twins"][rows["before"]] == rows["after"]
+
+
+def test_a_check_that_stays_is_not_new() -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    data = report_data(egshape.optimize(ROOT / "examples" / "encoder.mlir", validate=False))
+    checks = {
+        side: [row for row in data["sides"][side]["items"] if row["title"] == "check"] for side in ("before", "after")
+    }
+    said = {side: [row["detail"] for row in rows] for side, rows in checks.items()}
+    assert said["before"] == said["after"] and len(said["after"]) == 5
+    assert [row.get("status") for rows in checks.values() for row in rows] == [None] * 10
+
+
 def test_ops_of_onnx_keep_their_names() -> None:
     pytest.importorskip("onnx", reason="reading ONNX needs the extra onnx")
     from onnx import TensorProto, helper
@@ -197,6 +217,17 @@ def test_the_slider_goes_through_the_rewrites(tab: Page, tmp_path: Path) -> None
     assert text_of(tab, "#step").startswith(f"rewrite 1 of {total}: ")
     tab.eval(slide.format(total))
     assert tab.eval(marked) == end and text_of(tab, "#step") == f"all {total} rewrites"
+    tab.eval("by('code').click()")  # without shape code ▶ goes on to what is drawn
+    tab.eval(slide.format(0))
+    drawn = tab.eval("DATA.steps.map((_, k) => k + 1).filter((at) => at < DATA.steps.length && Rewrites.seen(at))")
+    went = []
+    while not went or went[-1] < total:
+        tab.eval("by('forth').click()")
+        went.append(tab.eval("Rewrites.at"))
+    assert went == [*drawn, total] and len(drawn) < total - 1
+    hidden = next(at for at in range(1, total) if at not in drawn)
+    tab.eval(slide.format(hidden))
+    assert text_of(tab, "#step").endswith("(not drawn)")
     assert tab.problems == []
 
 
@@ -221,6 +252,44 @@ def test_zoom_and_dark(tab: Page, tmp_path: Path) -> None:
     assert tab.eval("panes.before.at.k") > before
     light = tab.eval("Theme.set('light') || Theme.ink.paper")
     assert tab.eval("Theme.set('dark') || Theme.ink.paper") != light
+    assert tab.problems == []
+
+
+@can_browse
+def test_another_theme_is_one_for_all(tab: Page, tmp_path: Path) -> None:
+    """Sizes in the panel have the colours of the theme too."""
+    shown(tab, tmp_path, page.report(ten()))
+    tab.eval("Theme.turn('light') || select('before', ITEMS.before.findIndex((item) => item.title === 'exponential'))")
+    colours = "[...document.querySelectorAll('#details .type span[style]')].map((each) => each.style.color).join()"
+    light = tab.eval(colours)
+    for _ in range(3):
+        tab.eval("by('theme').click()")
+        if tab.eval("Theme.dark"):
+            break
+    assert light and tab.eval("Theme.dark") and tab.eval(colours) != light
+    assert tab.problems == []
+
+
+@can_browse
+def test_a_large_graph_at_every_zoom(tab: Page, tmp_path: Path) -> None:
+    shown(tab, tmp_path, page.report(egshape.optimize(transformer_like(2000), validate=False)))
+    for pane in ("panes.before", "panes.after"):
+        covered = tab.eval(f"""(() => {{ const pane = {pane}; pane.start(); pane.paint();
+            const edge = pane.map.offsetLeft, {{x, k}} = pane.at, {{box}} = pane.scene;
+            return box.w * k <= pane.free() && x + (box.x + box.w) * k > edge; }})()""")
+        assert not covered, "the map lies on what would fit beside it"
+        tab.eval(f"{pane}.foldAll(false)")
+        tab.eval(f"{pane}.fit()")
+        assert tab.eval(f"{pane}.at.k > THREAD"), "all of it is a thread"
+        assert tab.eval(f"{pane}.scene.frames.some((frame) => frame.folded)")
+        assert "closed" in tab.eval(f"{pane}.part('note').textContent")
+    tab.eval("panes.before.start() || panes.after.move({...panes.after.at, k: 0.01})")
+    tab.eval("by('search').value = 'reshape'; search(); document.querySelector('#found li').click()")
+    assert tab.eval("[panes.before.at.k, panes.after.at.k].every((k) => k >= 0.5)"), "the twin cannot be read"
+    tab.eval("panes.before.foldAll(true)")
+    own = tab.eval("""[...panes.before.look().near].every((line) => line.arrows.some((arrow) =>
+        panes.before.scene.view.arrows[arrow].slice(0, 2).includes(panes.before.scene.boxAt.get(chosen.item))))""")
+    assert own, "arrows of all of the layer are marked for one op"
     assert tab.problems == []
 
 

@@ -12,10 +12,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import egshape
 from egshape.cli import main
+from egshape.commands import view
+from egshape.commands.view import Watched
+from egshape.errors import EgshapeError
 from egshape.viz.report.page import report
 from egshape.viz.report.serve import Live, server
 from tests.viz.browser import browser, browser_program
@@ -112,6 +116,72 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         finally:
             os.kill(process.pid, signal.SIGINT)
         assert process.wait(20) == 0
+
+
+def test_files_of_weights_are_watched(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    weights = onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    held = onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), "held")
+    one = onnx.helper.make_node("Constant", (), ("c",), value=held)
+    node = onnx.helper.make_node("MatMul", ("x", "w"), ("t",))
+    add = onnx.helper.make_node("Add", ("t", "c"), ("y",))
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in "xy")
+    model = onnx.helper.make_model(onnx.helper.make_graph([one, node, add], "g", [x], [y], [weights]))
+    for tensor, name in ((model.graph.initializer[0], "w.bin"), (model.graph.node[0].attribute[0].t, "c.bin")):
+        onnx.external_data_helper.set_external_data(tensor, location=name)
+        (tmp_path / name).write_bytes(tensor.raw_data)
+        tensor.ClearField("raw_data")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    watched = Watched(path, None, [])
+    watched.look()
+    assert not watched.changed()
+    for name in ("w.bin", "c.bin"):
+        (tmp_path / name).write_bytes(np.zeros((4, 5), np.float32).tobytes())
+        assert watched.changed(), name
+        watched.look()
+        assert not watched.changed()
+    (tmp_path / "w.bin").unlink()
+    assert not watched.changed(), "it may come again"
+    watched.look()
+    (tmp_path / "w.bin.part").write_bytes(b"")
+    (tmp_path / "w.bin.part").rename(tmp_path / "w.bin")
+    assert watched.changed()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the last page ends the thread
+def test_a_fault_is_said_and_the_next_save_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], live: Live, port: int
+) -> None:
+    monkeypatch.setattr(view, "EVERY", 0.01)
+    model = tmp_path / "ten.egs"
+    model.write_text("1")
+    pages = iter([RuntimeError("of the renderer"), EgshapeError("no such op"), "<html lang='en'>", SystemExit()])
+
+    def page() -> str:
+        found = next(pages)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    watched = Watched(model, None, [])
+    watched.look()
+    live.show("<html>")
+    stream = asked(port, f"/changes?seen={live.number}")
+    event(stream)
+    thread = threading.Thread(target=view.follow, args=(live, watched, page), daemon=True)
+    thread.start()
+    model.write_text("12")
+    assert "RuntimeError: of the renderer" in awaited(stream, "problem")[1]
+    model.write_text("123")
+    assert awaited(stream, "problem")[1] == "data: no such op"
+    model.write_text("1234")
+    awaited(stream, "report")
+    model.write_text("12345")
+    thread.join(20)
+    assert not thread.is_alive()
+    said = capsys.readouterr().err
+    assert "egshape: a fault of ours, RuntimeError: of the renderer" in said and "egshape: no such op" in said
 
 
 def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str], live: Live) -> None:

@@ -1,15 +1,19 @@
 """What is drawn as one box: a part of the model under the name that the model gives it, with the ops of ours in it.
 
 An op whose only readers lie in one box, and that comes from the same place of the model, is part of that box: an Add
-of ONNX with the broadcast of its operand. So a box is a tree of ops, and boxes depend on each other in no circle.
+of ONNX with the broadcast of its operand. So a box is a tree of ops, and boxes depend on each other in no circle. A
+move that is no part of the written model is part of each box that reads it: the nodes there make it by themselves.
 Constants are told in the boxes that read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from egshape.errors import EgshapeError
 from egshape.frontends.registry import of_graph
+from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ops import REGISTRY
 from egshape.viz.graph import shape_code
@@ -52,6 +56,8 @@ class Boxes:
     graph: Graph
     titles: Mapping[str, str]
     """What the model calls what stands at a location."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """What the written model calls what gives a value, by the value's name."""
     roots: Mapping[tuple[str, str], None] | None = None
     """The ops (by name) that carry these names at their locations; None: whichever comes last there."""
     top: tuple[Box, ...] = ()
@@ -74,7 +80,11 @@ def boxes_of(graph: Graph, like: Boxes | None = None) -> Boxes:
     """The boxes of a graph. ``like``: those of the graph that it was made of, whose names it keeps."""
     frontend = of_graph(graph)
     titles = like.titles if like is not None else frontend.titles(graph) if frontend is not None else {}
-    out = Boxes(graph, titles, like.named() if like is not None else None, code=shape_code(graph))
+    nodes: Mapping[str, str] = {}
+    if frontend is not None:
+        with suppress(EgshapeError, MemoryError, ValueError):  # saying what cannot be written is for whoever saves it
+            nodes = frontend.nodes(expand(graph, keep=True))
+    out = Boxes(graph, titles, nodes, like.named() if like is not None else None, code=shape_code(graph))
     inputs = [_add(out, Box("input", value.name, gives=(value,))) for value in graph.inputs]
     out.top = (*inputs, *_block(out, graph.body))
     ends: dict[int, list[Box]] = {}
@@ -107,28 +117,42 @@ def _block(out: Boxes, block: Block) -> list[Box]:
         for value in op.reads():
             readers.setdefault(value, []).append(op)
     kept = set(block.results)
-    root: dict[Op, Op] = {}
+    roots: dict[Op, tuple[Op, ...]] = {}
     members: dict[Op, list[Op]] = {}
     for op in reversed(block.ops):
         if op.name == "constant" and op.results[0] not in kept:
             out.constants[op.results[0]] = op
             continue
-        root[op] = _root(out, op, readers, kept, root)
-        members.setdefault(root[op], []).append(op)
+        roots[op] = _roots(out, op, readers, kept, roots)
+        for root in roots[op]:
+            members.setdefault(root, []).append(op)
     return [_box(out, tuple(reversed(members[op]))) for op in block.ops if op in members]
 
 
-def _root(out: Boxes, op: Op, readers: Mapping[Value, Sequence[Op]], kept: set[Value], root: Mapping[Op, Op]) -> Op:
-    """The op in whose box an op lies."""
+def _roots(
+    out: Boxes, op: Op, readers: Mapping[Value, Sequence[Op]], kept: set[Value], roots: Mapping[Op, tuple[Op, ...]]
+) -> tuple[Op, ...]:
+    """The ops in whose boxes an op lies."""
     where = str(op.location)
-    if where not in out.titles or op.regions or kept.intersection(op.results) or op.name == "check":
-        return op
-    found = {root[each] for value in op.results for each in readers.get(value, ()) if each in root}
-    read_by = sum(len(readers.get(value, ())) for value in op.results)
-    if len(found) != 1 or not read_by:
-        return op
-    (only,) = found
-    return only if str(only.location) == where and only.name != "check" else op
+    if op.regions or op.name == "check" or kept.intersection(op.results) or _node(out, op):
+        return (op,)
+    reading = [each for value in op.results for each in readers.get(value, ())]
+    if any(each not in roots for each in reading):
+        return (op,)
+    found = tuple(dict.fromkeys(root for each in reading for root in roots[each]))
+    if where in out.titles and len(found) == 1 and str(found[0].location) == where and found[0].name != "check":
+        return found
+    implied = (
+        out.nodes
+        and REGISTRY[op.name].family == "movement"
+        and all(_node(out, each) and not each.regions for each in found)
+    )
+    return found if found and implied else (op,)
+
+
+def _node(out: Boxes, op: Op) -> str:
+    """What the written model calls what gives an op's values, "" where nothing does by itself."""
+    return next((out.nodes[value.name] for value in op.results if value.name in out.nodes), "")
 
 
 def _box(out: Boxes, ops: tuple[Op, ...]) -> Box:
@@ -165,6 +189,9 @@ def _title(out: Boxes, op: Op) -> str:
     if is_named(op):
         name = str(op.attrs["name"])
         return name.rpartition(".")[2] if op.attrs.get("whole") else name
+    node = _node(out, op)
+    if node and op.name != "check":
+        return node
     where = str(op.location)
     if where in out.titles and op.name != "check" and (out.roots is None or (where, op.name) in out.roots):
         return out.titles[where]

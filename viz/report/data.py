@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Op
+from egshape.measure import MOST_OPS
 from egshape.ops import REGISTRY
 from egshape.report import AdviceTable, Changes, Step
 from egshape.sizes import shape_sources
@@ -17,6 +18,7 @@ from egshape.viz.report.arrange import Arranged
 from egshape.viz.report.boxes import Box, Boxes, boxes_of
 from egshape.viz.report.items import Items, detail
 from egshape.viz.report.tables import Tables
+from egshape.viz.report.twins import Twins
 from egshape.viz.result import Fate, fates
 
 if TYPE_CHECKING:
@@ -44,10 +46,12 @@ def report_data(
     before = boxes_of(result.source)
     after = boxes_of(result.graph, like=before)
     items = {"before": Items(before, tables, told), "after": Items(after, tables, {})}
+    twins = Twins(result, items["before"], items["after"])
+    items["before"].became = twins.became
     sides = {"before": _side(before, items["before"], tables), "after": _side(after, items["after"], tables)}
-    twins = _twins(result, items["before"], items["after"], before, after)
-    _mark_new(sides["after"]["items"], twins, sides["before"]["items"])
+    _mark_new(sides["after"]["items"], twins.rows, sides["before"]["items"])
     report, changes = result.report, result.changes
+    small = sum(1 for _ in result.graph.body.walk()) <= MOST_OPS
     shown = {name for side in sides.values() for row in side["items"] if (name := row.get("op")) is not None}
     return {
         "model": report.model,
@@ -58,7 +62,7 @@ def report_data(
         "code": len(before.every) <= _SMALL,
         "kinds": _kinds(changes),
         "sides": sides,
-        "twins": twins,
+        "twins": twins.rows,
         "sizes": tables.sizes,
         "types": tables.types,
         "steps": tables.steps,
@@ -88,7 +92,7 @@ def report_data(
         ],
         "stages": [[stage.name, stage.seconds] for stage in report.stages],
         "profile": [dict(row) for row in profile] if profile is not None else None,
-        "kernels": _kernels(result, items["after"], after),
+        "kernels": _kernels(result, items["after"], after) if small or profile is not None else {},
     }
 
 
@@ -122,35 +126,12 @@ def _size(box: Box, row: Json, tables: Tables) -> tuple[float, float]:
 
 
 def _mark_new(rows: list[Json], twins: Mapping[int, int], before: list[Json]) -> None:
-    """Boxes of the result that are not what stood in the original."""
-    kept = {new for old, new in twins.items() if "status" not in before[old]}
+    """Boxes of the result that are not what stood in the original: changed, or new."""
+    kept = {new: before[old].get("status", "") for old, new in twins.items() if before[old].get("status") != "gone"}
     for number, row in enumerate(rows):
-        if row["kind"] == "op" and number not in kept:
-            row["status"] = "new"
-
-
-def _twins(result: Result, old: Items, new: Items, before: Boxes, after: Boxes) -> dict[int, int]:
-    """The row of the result that computes what each row of the original computed."""
-    made = {value: op for op in result.graph.body.walk() for value in op.results}
-    standing = result.optimized.outcome.standing
-    out: dict[int, int] = {}
-    for box in before.every:
-        for value in box.gives:
-            stands = value if result.unchanged else standing.get(value, value if value in made else None)
-            if stands is not None and (found := new.of(stands)) >= 0:
-                out.setdefault(old.number[box], found)
-    for value, op in before.constants.items():
-        stands = standing.get(value, value)
-        if (found := new.of(stands)) >= 0:
-            out.setdefault(old.number[op], found)
-    for one, two in zip(result.source.inputs, result.graph.inputs, strict=True):
-        out[old.of(one)] = new.of(two)
-    out.update(zip(_outputs(old, before), _outputs(new, after), strict=True))
-    return out
-
-
-def _outputs(items: Items, boxes: Boxes) -> list[int]:
-    return [items.number[box] for box in boxes.every if box.kind == "output"]
+        status = kept.get(number, "new") if row["kind"] == "op" else ""
+        if status:
+            row["status"] = status
 
 
 def _kernels(result: Result, items: Items, boxes: Boxes) -> dict[str, list[int]]:

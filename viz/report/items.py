@@ -31,6 +31,8 @@ _USUAL = {"strides": "1", "dilations": "1", "group": "1", "pads": "0", "padding"
 _FLOAT = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
 _PLAIN = frozenset(("shape", "precision", "dtype", "kind", "value", "sides", "relation", "message", "args", "sorted"))
 _PLAIN |= frozenset(("unique", "elements", "attrs", "name", "version", "whole"))
+_OURS = frozenset(("lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch", "direction"))
+"""What a model's own name of an op says: MatMul, Equal."""
 
 
 def kind_of(box: Box) -> str:
@@ -62,18 +64,24 @@ class Items:
     """The rows of a graph: its boxes first, then its constants."""
 
     def __init__(self, boxes: Boxes, tables: Tables, fates: Mapping[Op, Fate]) -> None:
-        self._boxes, self._tables, self._fates = boxes, tables, fates
+        self.boxes, self._tables, self._fates = boxes, tables, fates
+        self.became: Mapping[Box, str] = {}
+        """What became of boxes in the terms of the model; of others the fates of their ops tell."""
+        self._readers: dict[Value, list[Box]] = {}
+        for box in boxes.every:
+            for value in box.reads:
+                self._readers.setdefault(value, []).append(box)
         self.number: dict[Box | Op, int] = {box: k for k, box in enumerate(boxes.every)}
         self.number |= {op: len(boxes.every) + k for k, op in enumerate(boxes.constants.values())}
 
     def rows(self) -> list[Json]:
         """All rows, by number."""
-        boxes = [self._box(box) for box in self._boxes.every]
-        return [*boxes, *map(self._constant, self._boxes.constants.values())]
+        boxes = [self._box(box) for box in self.boxes.every]
+        return [*boxes, *map(self._constant, self.boxes.constants.values())]
 
     def of(self, value: Value) -> int:
         """The row of what gives a value, -1 for what has none."""
-        made = self._boxes.constants.get(value) or self._boxes.outside(value)
+        made = self.boxes.constants.get(value) or self.boxes.outside(value)
         return self.number.get(made, -1) if made is not None else -1
 
     def _box(self, box: Box) -> Json:
@@ -87,6 +95,7 @@ class Items:
                 "op": self._tables.text(op.name),
                 "where": str(op.location),
                 "attrs": attributes(op),
+                "under": op.name if op.name != box.title and not is_named(op) else "",
                 "code": int(box.code),
                 "inside": _inside(box),
             }
@@ -113,13 +122,25 @@ class Items:
         found = statistics(array) if REGISTRY[op.name].family == "creation" else None
         if found is not None:
             row["stats"] = found
-        row |= self._status((op,))
+        readers = self._readers.get(op.results[0], ())
+        if not readers or any(self.became.get(box) != "" for box in readers):
+            row |= self._status((op,))
         return {key: value for key, value in row.items() if value not in ("", [])}
 
     def _fate(self, box: Box) -> Json:
+        became = self.became.get(box)
+        if became == "":
+            return {}
         row = self._status(box.ops)
+        if became and not row:  # it reads another way what was before: for the reasons of that
+            read = (self.boxes.outside(value) for value in box.reads)
+            row = self._status(tuple(op for each in read if each is not None for op in each.ops))
+        if became == "gone" and not row and self.boxes.nodes:
+            row = {"status": "gone"}  # another node does the same, for no reason of a rule
+        if became and row:
+            row["status"] = became
         stands = next((fate.stands for op in reversed(box.ops) if (fate := self._fates.get(op)) and fate.stands), None)
-        if stands:
+        if stands and row:
             row["stands"] = stands
         return row
 
@@ -156,7 +177,8 @@ def detail(box: Box) -> str:
         return clipped(said, _DETAIL + 8)
     if op.name == "constant":
         return clipped(constant(op.attrs["value"]), _DETAIL)
-    every = {key: text for key, text in attributes(op) if key not in _PLAIN}
+    plain = _PLAIN if box.title == op.name else _PLAIN | _OURS
+    every = {key: text for key, text in attributes(op) if key not in plain}
     told = {
         key: text for key, text in every.items() if not says_nothing(key, op.attrs.get(key)) and not _usual(key, text)
     }

@@ -15,6 +15,8 @@ MOST = 60
 """A part between narrow places has at most so many boxes, and where the model has no layers, a graph of so many has no
 parts."""
 _SMALLEST_PART = 18
+LARGE = 120
+"""A layer of more boxes is told by the layers inside of it, where names tell of these."""
 
 _NUMBERED = re.compile(r"\d+$")
 
@@ -24,17 +26,30 @@ def layers_of(
 ) -> list[tuple[str, tuple[Box, ...]]]:
     """The boxes in runs, with the name of each; "" for a run that does not fold. ``reads``: the boxes that one reads;
     ``hints``: names that tell in which layer a box is, its own first."""
-    named = _named(boxes, hints)
+    named = [each for label, run in _named(boxes, hints, 0) for each in _inner(label, run, hints, 1)]
     if sum(1 for label, run in named if label) >= 2:
         return [each for label, run in named for each in ([(label, run)] if label else _parts(run, reads))]
     return _parts(boxes, reads)
 
 
-def _named(boxes: Sequence[Box], hints: Callable[[Box], Sequence[str]]) -> list[tuple[str, tuple[Box, ...]]]:
-    """Runs of boxes with the name of one layer; what has no name belongs to what is before it."""
+def _inner(
+    label: str, run: tuple[Box, ...], hints: Callable[[Box], Sequence[str]], depth: int
+) -> list[tuple[str, tuple[Box, ...]]]:
+    """A layer, or the layers inside of a large one."""
+    inside = _named(run, hints, depth) if label and len(run) > LARGE else []
+    if len({key for key, _ in inside}) < 2:
+        return [(label, run)]
+    return [each for key, part in inside for each in _inner(key or label, part, hints, depth + 1)]
+
+
+def _named(
+    boxes: Sequence[Box], hints: Callable[[Box], Sequence[str]], depth: int
+) -> list[tuple[str, tuple[Box, ...]]]:
+    """Runs of boxes with the name of one layer, so deep inside of others; what has no name belongs to what is before
+    it."""
     keys: list[str] = []
     for box in boxes:
-        found = next((key for hint in hints(box) if (key := layer(hint))), "")
+        found = next((key for hint in hints(box) if (key := layer(hint, depth))), "")
         keys.append(found or (keys[-1] if keys else ""))
     runs: list[tuple[str, list[Box]]] = []
     for key, box in zip(keys, boxes, strict=True):
@@ -51,15 +66,16 @@ def _named(boxes: Sequence[Box], hints: Callable[[Box], Sequence[str]]) -> list[
     return [(key, tuple(run)) for key, run in merged]
 
 
-def layer(name: str) -> str:
-    """The layer that a name tells of: ``encoder.layer.0`` of ``/encoder/layer.0/attention/MatMul``; "" for none."""
-    words = [word for word in re.split(r"[/.]", name) if word]
-    for place, word in enumerate(words[:-1]):
-        if word.isdecimal() and place:
-            return ".".join(words[: place + 1])
-        if _NUMBERED.search(word) and place:
-            return ".".join(words[: place + 1])
-    return words[0] if len(words) > 2 else ""
+def layer(name: str, depth: int = 0) -> str:
+    """The layer that a name tells of: ``encoder.layer.0`` of ``/encoder/layer.0/attention/MatMul``, or the one so deep
+    inside of it: ``stages.2.29`` of ``/stages.2/stages.2.29/conv/Conv`` at depth 1; "" for none."""
+    parts = [part for part in name.split("/") if part]
+    own = [part for part, after in pairwise([*parts, ""]) if not after.startswith(f"{part}.")]
+    words = [word for part in own for word in part.split(".") if word]
+    numbered = [place for place, word in enumerate(words[:-1]) if place and _NUMBERED.search(word)]
+    if depth < len(numbered):
+        return ".".join(words[: numbered[depth] + 1])
+    return words[0] if len(words) > 2 and not numbered and not depth else ""
 
 
 def _parts(boxes: Sequence[Box], reads: Callable[[Box], Sequence[Box]]) -> list[tuple[str, tuple[Box, ...]]]:

@@ -1,4 +1,4 @@
-"""Products as panels of packed columns with an epilogue, or as one sum after the other: what all dot_general share."""
+"""dot_general as panels of packed products with an epilogue, or as loops; and convolution."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from egshape.dims import Dim, ceildiv, const, minimum, symbol
+from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
-from egshape.plan.cpu.packing import Right
+from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.dots import converted, zero
 from egshape.plan.form.epilogue import Cluster
-from egshape.plan.form.matrices import ONE, Axes, Dot, loops, parts
+from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Assign, Buffer, Call, Expr, Load, Local, Matrix, Stmt, Store, Var
+from egshape.plan.ir.loops import Assign, Call, Expr, Load, Local, Matrix, Stmt, Store, Var
 from egshape.plan.ir.packs import GROUPS, ROW_GROUP, TILE_ROW_GROUP
 
 FEW_PACKS = 4
@@ -29,6 +30,29 @@ def is_product(op: Op) -> bool:
     """Whether an op is a product of f32 or f64 matrices."""
     dtype = op.attrs.get("dtype")
     return op.name == "dot_general" and dtype in ("f32", "f64") and all(x.type.dtype == dtype for x in op.operands)
+
+
+def product(p: Steps, cluster: Cluster) -> None:
+    """A product with its epilogue: panels of columns, all rows of one together; or one sum after the other."""
+    op = cluster.ops[0]
+    d = axes_of(p, op)
+    left = operand(p, op, d, 0)
+    right = operand(p, op, d, 1)
+    rows, columns = d.rows, d.columns
+    k, m, n = (total(size for _, size in axes) for axes in (d.deep, rows, columns))
+    turned = n is ONE or (m is not ONE and left.buffer.kind == "const" != right.buffer.kind)
+    if turned:
+        left, right, rows, columns, m, n = right, left, columns, rows, n, m
+    dtype = op.attrs["dtype"]
+    along = left.column is ONE
+    sums = m is ONE and not along and right.column is ONE and right.buffer.kind != "const"
+    wide = Matrix(right.buffer, right.offset, right.column, right.row)
+    side = None if sums else packed(p, dtype, wide, d.batch, m, n, k, along=along)
+    sides = Operands(rows, columns, m, n, k, left, turned)
+    if side is not None:
+        packed_product(p, cluster, d, sides, side)
+    else:
+        summed(p, cluster, d, sides, right, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +73,11 @@ class Operands:
         return d.at(two, one) if self.turned else d.at(one, two)
 
 
-def packed_product(
-    p: Steps,
-    cluster: Cluster,
-    d: Dot,
-    sides: Operands,
-    side: Right,
-    held: Held | None = None,
-    out: Buffer | None = None,
-    rounds: Dim = ONE,
-) -> None:
+def packed_product(p: Steps, cluster: Cluster, d: Dot, sides: Operands, side: Right, held: Held | None = None) -> None:
     """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
-    ``held``: the element of the product, of the sum and the element's indices; ``rounds`` is 0 where nothing is to be
-    done."""
+    ``held``: the element of the product, of the sum and the element's indices."""
     p.start()
-    out = out or p.new_buffer(cluster.result)
+    out = p.new_buffer(cluster.result)
     m, n, dtype = sides.m, sides.n, side.dtype
     i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(dtype, p.name("v"))
     panel = side.columns(p)
@@ -77,8 +91,7 @@ def packed_product(
     left = sides.left
     place = Matrix(left.buffer, left.offset + first * left.row * GROUPS[side.elements], left.row, left.column)
     body = side.product(panel, many, place, i, j, value.name, store)
-    once: Axes = [] if rounds is ONE else [(symbol(p.name("i")), rounds)]
-    nest: Axes = [*once, *d.batch, (group, ceildiv(m, const(rows or 1))), (panel, side.count)]
+    nest: Axes = [*d.batch, (group, ceildiv(m, const(rows or 1))), (panel, side.count)]
     p.run(cluster.label, loops(nest, (body,)), (out,), once=True)
     p.places[cluster.result] = out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from egshape.ir.graph import Block, Op, Value
-from egshape.plan.cpu import byte_elements, contraction, float_products, halves, integers
+from egshape.plan.cpu import byte_elements, contraction, halves, integers
 from egshape.plan.cpu.convolution import bytes as convolution_bytes
 from egshape.plan.cpu.convolution import in_parts, kinds
 from egshape.plan.cpu.convolution import products as convolution
@@ -36,7 +36,7 @@ class Cluster(epilogue.Cluster):
         elif halves.is_product(self.ops[0]):
             halves.emit(p, self)
         else:
-            float_products.emit(p, self)
+            contraction.product(p, self)
 
 
 def find(

@@ -38,8 +38,10 @@ class Arrays:
     def _computed(self, op: Op) -> np.ndarray | None:
         if op.name == "constant":
             return np.asarray(op.attrs["value"])
+        if op.regions or op.name in _OPAQUE or len(op.results) != 1:
+            return None
         shape = op.result.type.shape
-        if op.regions or op.name in _OPAQUE or shape is None:
+        if shape is None:
             return None
         sizes = [size.const for size in shape]
         if None in sizes:

@@ -14,6 +14,7 @@ import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, symbol
 from egshape.dims import product as total
+from egshape.ir.types import itemsize
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu import parts
 from egshape.plan.cpu.convolution import products
@@ -34,10 +35,10 @@ STRIPS = 4
 """Strips of an image, for threads, where each has rows enough."""
 ROWS = 128
 """Rows of a strip, or of a block, from which a pack that is read again is a small part of their products."""
-SMALL_KERNEL = 1 << 19
-"""Bytes of a kernel in parts that may be read again for each strip."""
+NEAR, NEARER = 1 << 20, 1 << 19
+"""Bytes of a kernel in parts that may be read again for each strip; and that are read as fast as multiplied."""
 FEW = 128
-"""Places up to which a larger kernel is multiplied whole: reading its parts would take longer."""
+"""Places up to which a larger kernel than that is multiplied whole: reading its parts would take longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +72,13 @@ class InParts(products.Convolution):
         return tuple(maximum((size - 1) * step + 1, 0) for size, step in zip(self.taps, steps, strict=True))
 
     @property
-    def rooms(self) -> tuple[Dim, ...]:
-        """Places that there is room for: one without a tap too, since rows run on from line to line."""
-        return tuple(maximum(reach, ONE) for reach in self.reaches)
-
-    @property
-    def small(self) -> bool:
-        """Whether the kernel stays in a core's cache."""
-        each = self.outputs * total(self.full) * self.deep * PAIR * PAIR
-        return each.const is not None and each.const <= SMALL_KERNEL
+    def kernel_bytes(self) -> int:
+        """Bytes of the kernel in parts."""
+        return ((self.outputs * total(self.full) * self.deep).const or 0) * itemsize(parts.PART) * PAIR
 
     @property
     def single(self) -> bool:
-        """Whether there is one tap, and not none of it."""
+        """Whether there is one tap, which counts."""
         return all(size is ONE for size in (*self.full, *self.taps))
 
     @property
@@ -92,36 +87,42 @@ class InParts(products.Convolution):
         return minimum(ONE, maximum(const(FEW + 1) - self.count * total(self.spots), 0))
 
     def by_places(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
-        """By strips, or all at once."""
-        if self.small:
-            self.by_strips(out, features, source, sizes)
-            return
-        super().by_places(out, super().features(), source, sizes, self.few * rounds)
-        self.at_once(out, features, source, sizes, (ONE - self.few) * rounds)
+        """By strips, or all at once; few places whole."""
+        many = rounds
+        if self.kernel_bytes > NEARER:
+            super().by_places(out, super().features(), source, sizes, self.few * rounds)
+            many = (ONE - self.few) * rounds
+        (self.by_strips if self.kernel_bytes <= NEAR else self.at_once)(out, features, source, sizes, many)
 
-    def by_strips(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...]) -> None:
-        """Strips of lines: each is put into parts, then all features of its places are computed."""
-        p, axis, reaches, rooms = self.p, self.axis, self.reaches, self.rooms
-        lines, step, inner = self.spots[axis], self.a["strides"][axis], len(reaches) + axis + 1
-        within = self.widths(rooms)[inner:]
-        most = self.lines_of_strip(lines, total(within))
-        region = self.region("strip", (*rooms[:axis], (most - 1) * step + rooms[axis], *within))
+    def by_strips(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Strips of lines: each is put into parts, then all features of its places are computed. ``rounds`` is 0 where
+        nothing is to be done."""
+        p, axis, reaches = self.p, self.axis, self.reaches
+        lines, step, deep = self.spots[axis], self.a["strides"][axis], reaches[axis]
+        within = self.widths(reaches)[len(reaches) + axis + 1 :]
+        most = self.lines_of_strip(lines, total(within), total(reaches[:axis]))
+        region = self.region("strip", (*reaches[:axis], (most - 1) * step + deep, *self.roomy(within)))
         p.start()
         image, strip, panel = index_of(p, self.count), symbol(p.name("i")), features.columns(p)
         at = [index_of(p, size) for size in self.spots[:axis]]
         first = strip * most
         many = minimum(most, lines - first)
         spots = (*at, first, *[ZERO] * len(within))
-        extents = (*reaches[:axis], (many - 1) * step + reaches[axis], *self.widths(reaches)[inner:])
+        extents = (*reaches[:axis], (many - 1) * step + deep, *within)
         copy = self.in_parts(region, ZERO, source, sizes, self.index(sizes, image, spots, self.start, ZERO), extents)
         body = self.multiplied_lines(out, features, panel, region, ZERO, image, spots, many)
-        nest: Axes = [(image, self.count), *zip(at, self.spots[:axis], strict=True), (strip, ceildiv(lines, most))]
+        nest: Axes = [
+            (image, self.count),
+            *zip(at, self.spots[:axis], strict=True),
+            (strip, ceildiv(lines, most) * rounds),
+        ]
         whole = [*copy, *loops([(panel, features.count)], body)]
         p.run(self.cluster.label, loops(nest, whole), (out,), (region.buffer,), once=True)
 
-    def lines_of_strip(self, lines: Dim, width: Dim) -> Dim:
-        """As many as there is room for, but so few that threads have some each, where these have rows enough."""
-        fitting = floordiv(const(STRIP), maximum(width * self.place_numbers * PAIR, ONE))
+    def lines_of_strip(self, lines: Dim, width: Dim, deep: Dim) -> Dim:
+        """As many as there is room for, but so few that threads have some each, where these have rows enough. ``deep``:
+        how many of each are read."""
+        fitting = floordiv(const(STRIP), maximum(width * deep * self.place_numbers * itemsize(parts.PART), ONE))
         wanted = maximum(ceildiv(lines, const(STRIPS)), ceildiv(const(ROWS), maximum(width, ONE)))
         return maximum(minimum(fitting, wanted, lines), ONE)
 
@@ -129,14 +130,14 @@ class InParts(products.Convolution):
         """All of the input is put into parts; a pack of features meets all places before the next one does. ``rounds``
         is 0 where nothing is to be done."""
         p = self.p
-        rooms = self.widths(self.rooms)
-        region = self.region("parts", (self.count, *rooms))
+        rooms = self.widths(self.reaches)
+        region = self.region("parts", (self.count, *rooms[:-1], *self.roomy(rooms[-1:])))
         p.start()
         image = index_of(p, self.count)
         begin = linear((image, *[ZERO] * (len(rooms) + 1)), region.sizes)
         origin = self.index(sizes, image, self.start, self.start, ZERO)
-        copy = self.in_parts(region, begin, source, sizes, origin, self.widths(self.reaches))
-        p.run("split", loops([(image, self.count * rounds)], copy), (region.buffer,), once=True)
+        copy = self.in_parts(region, begin, source, sizes, origin, (rooms[0] * rounds, *rooms[1:]))
+        p.run("split", loops([(image, self.count)], copy), (region.buffer,), once=True)
         p.start()
         axis, block = self.axis, symbol(p.name("i"))
         panel, at, lines = features.columns(p), [index_of(p, size) for size in self.spots[:axis]], self.spots[axis]
@@ -155,6 +156,11 @@ class InParts(products.Convolution):
         """What all places read, along each axis."""
         by_axis = zip(self.spots, self.a["strides"], reaches, strict=True)
         return tuple(maximum((spot - 1) * stride + reach, 0) for spot, stride, reach in by_axis)
+
+    def roomy(self, width: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """The places of a line in parts, if it is one of several: rows that run on through lines count each place of
+        the result, also where no tap reads any."""
+        return tuple(maximum(each, self.spots[-1]) for each in width)
 
     def region(self, name: str, places: Sequence[Dim]) -> Region:
         """Room for parts, and what products know of its taps."""
@@ -263,10 +269,7 @@ class InParts(products.Convolution):
     def features(self) -> Right:
         """The kernel in parts, tap by tap."""
         p, root = self.p, self.p.resolved(self.kernel)
-        key, deep = (
-            (root, "parts", self.a["numbers"], self.a["reversal"]),
-            self.deep * total(self.full),
-        )
+        key, deep = (root, "parts", self.a["numbers"], self.a["reversal"]), self.deep * total(self.full)
         if key not in p.packed:
             assert self.kept is not None
             taps = self.arranged(self.kept, "gtio").reshape(-1, *self.kernel_matrix())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from egshape.dims import product as total
 from egshape.ir.graph import Op
+from egshape.ir.types import itemsize
 from egshape.ops.contraction import summed_in
 from egshape.plan.cpu import parts
 from egshape.plan.form.steps import Steps
@@ -12,9 +13,9 @@ LEAST = 64
 """Output features times taps from which making parts of an element is a small part of its products."""
 SHALLOW = 192
 """Depth of a product under which tiles take about as long as vectors."""
-LARGEST = 6 << 20
-"""Bytes of a kernel in parts: one that comes from far caches takes longer to read in parts than to multiply whole."""
-PART_BYTES = 2
+LARGEST, LARGEST_POINT = 6 << 20, 1 << 20
+"""Bytes of a kernel in parts, and of one of a single tap, which is read for each block of places: one that comes from
+far caches takes longer to read in parts than to multiply whole."""
 FILLED = 0.6
 """How much of whole tiles the channels fill at least."""
 
@@ -45,7 +46,8 @@ def in_parts(p: Steps, op: Op) -> bool:
     features = kernel[k_out].const
     if not each or not channels or not features or room is None or each < LEAST or channels < FILLED * room:
         return False
-    if each // features * room < SHALLOW or each * room * parts.PARTS["f32"] * PART_BYTES > LARGEST:
+    taps, size = each // features, each * room * parts.PARTS["f32"] * itemsize(parts.PART)
+    if taps * room < SHALLOW or size > (LARGEST if taps > 1 else LARGEST_POINT):
         return False
     found = p.arrays.of(op.operands[1])
     return found is not None and parts.fits(found)

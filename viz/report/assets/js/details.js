@@ -7,7 +7,7 @@ function select(side, item, move = true, more = []) {
   if (chosen && mode !== "both" && mode !== side) setMode(side);
   if (chosen && move) panes[side].reveal(item);
   const twin = chosen ? twinOf(side, item) : null;
-  if (twin != null) panes[other(side)].reveal(twin, false);
+  if (twin != null) panes[other(side)].reveal(twin, false, move);
   details();
   repaint();
   try { history.replaceState(null, "", chosen ? `#${side}/${item}` : "#"); } catch (error) { /* a file may have no history */ }
@@ -66,12 +66,19 @@ function welcome() {
   const sorts = [...new Set(SIDES.flatMap((side) => ITEMS[side].filter(isOp).map((item) => item.type)))];
   const names = new Map(sorts.filter((sort) => SORTS[sort]).map((sort) => [SORTS[sort][2], sort]));
   return [el("h2", {}, "Click a box"), quiet("to see its shapes, what is known of its sizes, its weights, where it comes from and what became of it."),
-    el("h3", {}, "What became of ops"), el("p", {}, ["gone", "changed", "new"].map((status) => [el("span", {class: `status ${status}`}, status), " "])),
-    quiet("The slider above goes through the rewrites; ↑ ↓ (or p, n) go from change to change. A twin in the other graph has a violet ring."),
+    el("h3", {}, "What became of ops"), ...became(),
     el("h3", {}, "Colours"), el("div", {class: "legend"}, [...names].map(([name, sort]) =>
       el("span", {}, el("span", {class: "chip", style: `background:${Theme.of(sort)[1]}`}), name))),
     quiet("Equal sizes have one colour; a long one is a number such as #1, told in full under the mouse and in the sheet Sizes."),
     quiet("Wheel or two fingers: zoom. Drag: move. /: search. Keys in a graph: arrows, +, -, 0, n, p.")];
+}
+
+function became() {
+  const found = ["gone", "changed", "new"].filter((status) => SIDES.some((side) => ITEMS[side].some((item) => item.status === status)));
+  const twins = "A twin in the other graph has a violet ring.";
+  if (!found.length) return [quiet(`All stand as they were. ${twins}`)];
+  return [el("p", {}, found.map((status) => [el("span", {class: `status ${status}`}, status), " "])),
+    quiet(`The slider above goes through the rewrites; ↑ ↓ (or p, n) go from change to change. ${twins}`)];
 }
 
 function told(side, row) {
@@ -86,13 +93,14 @@ function told(side, row) {
   if (item.stats) out.push(statistics(item.stats));
   if (item.why && item.why.length) section("What became of it", chain(item.why.map(stepOf)),
     el("p", {}, el("a", {onclick: () => Rewrites.go(Math.min(...item.why) + 1)}, "show the first of these rewrites")));
+  else if (item.status === "gone") section("What became of it", quiet("No node of its own: in the written model those that read it do the same."));
   if (item.stands) section("In the result", el("p", {}, twin != null ? link("after", twin, item.stands) : item.stands));
   else if (twin != null) section(side === "before" ? "In the result" : "In the original", el("p", {}, link(other(side), twin, labelOf(other(side), twin))));
   out.push(...sizesOf(item), ...readsOf(side, item));
   const readers = READERS[side][row].concat(item.end ? READERS[side][item.end] : []);
   if (readers.length) section("Read by", el("p", {}, readers.slice(0, 24).flatMap((reader, place) =>
     [place ? ", " : "", link(side, reader, labelOf(side, reader))]), readers.length > 24 ? ` and ${readers.length - 24} more` : null));
-  if (item.attrs) section("Attributes", ...item.attrs.map(([key, value]) => el("p", {}, el("code", {}, `${key} = ${value}`))));
+  if (item.attrs) section(item.under ? `Attributes of ${item.under}` : "Attributes", ...item.attrs.map(([key, value]) => el("p", {}, el("code", {}, `${key} = ${value}`))));
   if (item.inside) section("As ops of egshape", el("p", {}, el("code", {}, item.inside.join(", "))));
   const kernel = side === "after" && kernelOf.get(row);
   if (kernel) section("Runs in", el("p", {}, el("a", {onclick: () => selectKernel(kernel)}, `kernel ${kernel}`)));

@@ -2,7 +2,7 @@
 
 const Rewrites = {
   at: DATA.steps.length,
-  began: ITEMS.before.map((item) => (item.why && item.why.length ? Math.min(...item.why) : -1)),
+  began: ITEMS.before.map((item) => (item.why && item.why.length ? Math.min(...item.why) : DATA.steps.length - 1)),
   rows: DATA.steps.map(() => []),
   timer: null,
 
@@ -10,8 +10,8 @@ const Rewrites = {
     ITEMS.before.forEach((item, row) => { for (const step of item.why || []) this.rows[step].push(row); });
     by("slider").max = DATA.steps.length;
     by("slider").addEventListener("input", () => { this.stop(); this.go(Number(by("slider").value)); });
-    by("back").addEventListener("click", () => { this.stop(); this.go(this.at - 1); });
-    by("forth").addEventListener("click", () => { this.stop(); this.go(this.at + 1); });
+    by("back").addEventListener("click", () => { this.stop(); this.go(this.next(-1)); });
+    by("forth").addEventListener("click", () => { this.stop(); this.go(this.next(1)); });
     by("play").addEventListener("click", () => (this.timer ? this.stop() : this.play()));
     by("history").hidden = !DATA.steps.length;
     this.show();
@@ -28,6 +28,16 @@ const Rewrites = {
     return this.at && this.at < DATA.steps.length ? this.rows[this.at - 1] : [];
   },
 
+  /** Whether a rewrite is of something that is drawn. */
+  seen(at) { return this.rows[at - 1].some((row) => panes.before.scene.has(row)); },
+
+  /** The next rewrite, on or back, that is of something drawn; else the end. */
+  next(way) {
+    let at = this.at + way;
+    while (at > 0 && at < DATA.steps.length && !this.seen(at)) at += way;
+    return at;
+  },
+
   go(at) {
     this.at = Math.max(0, Math.min(DATA.steps.length, at));
     this.show();
@@ -39,7 +49,7 @@ const Rewrites = {
   play() {
     if (this.at >= DATA.steps.length) this.at = 0;
     by("play").textContent = "❚❚";
-    this.timer = setInterval(() => { this.go(this.at + 1); if (this.at >= DATA.steps.length) this.stop(); }, 700);
+    this.timer = setInterval(() => { this.go(this.next(1)); if (this.at >= DATA.steps.length) this.stop(); }, 700);
   },
 
   stop() {
@@ -54,7 +64,8 @@ const Rewrites = {
     by("back").disabled = !this.at;
     by("forth").disabled = this.at >= total;
     const said = !step ? ["the original"] : this.at === total ? [el("b", {}, `all ${total} rewrites`)]
-      : [`rewrite ${this.at} of ${total}: `, el("b", {}, DATA.texts[step[0]]), ` ${step[1]}`, step[2].length ? ` from ${step[2].join("; ")}` : ""];
+      : [`rewrite ${this.at} of ${total}: `, el("b", {}, DATA.texts[step[0]]), ` ${step[1]}`, step[2].length ? ` from ${step[2].join("; ")}` : "",
+        this.seen(this.at) ? "" : " (not drawn)"];
     by("step").replaceChildren(...said);
     by("step").title = by("step").textContent;
   },

@@ -29,12 +29,17 @@ const Theme = {
     let kept = "auto";
     try { kept = localStorage.getItem("egshape.theme") || "auto"; } catch (error) { /* a file may have no storage */ }
     this.set(this.choices.includes(kept) ? kept : "auto");
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.set(this.choice); repaint(); });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.turn(this.choice));
     by("theme").addEventListener("click", () => {
-      this.set(this.choices[(this.choices.indexOf(this.choice) + 1) % this.choices.length]);
+      this.turn(this.choices[(this.choices.indexOf(this.choice) + 1) % this.choices.length]);
       try { localStorage.setItem("egshape.theme", this.choice); } catch (error) { /* nor now */ }
-      repaint();
     });
+  },
+  /** Another theme for all that is shown. */
+  turn(choice) {
+    this.set(choice);
+    details();
+    repaint();
   },
   /** Fill and edge of a sort of op. */
   of(sort) {

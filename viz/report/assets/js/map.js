@@ -1,6 +1,14 @@
 // The map of a pane: all of the graph, what was removed or changed in it, and the part that is seen.
 
-const MAP = {most: 150, tall: 0.62};
+const MAP = {most: 110, tall: 0.62, scale: 0.12};  // no larger than needed: it covers a part of the graph
+
+/** The scales of the map of a pane, across and down, and its size. */
+function mapOf({scene: {box}, size}) {
+  const wide = Math.min(MAP.most, size.w * 0.26);
+  const k = Math.min(wide / box.w, (size.h * MAP.tall) / box.h, MAP.scale);
+  const across = Math.max(k, Math.min(wide / box.w, 44 / box.w));  // a thread is no map: narrow graphs are stretched
+  return {kx: across, ky: k, box, w: Math.max(24, Math.round(box.w * across)), h: Math.max(24, Math.round(box.h * k))};
+}
 
 function paintMap(pane) {
   const {map, scene, size, at} = pane, {box} = scene, {ink} = Theme;
@@ -8,11 +16,7 @@ function paintMap(pane) {
   const all = seen.x <= box.x && seen.y <= box.y && seen.x + seen.w >= box.x + box.w && seen.y + seen.h >= box.y + box.h;
   map.hidden = all || size.w < 240;
   if (map.hidden) return;
-  const wide = Math.min(MAP.most, size.w * 0.26), tall = size.h * MAP.tall;
-  const k = Math.min(wide / box.w, tall / box.h);
-  const across = Math.max(k, Math.min(wide / box.w, 44 / box.w));  // a thread is no map: narrow graphs are stretched
-  pane.mapping = {kx: across, ky: k, box};
-  const w = Math.max(24, Math.round(box.w * across)), h = Math.max(24, Math.round(box.h * k));
+  const {kx: across, ky: k, w, h} = pane.mapping = mapOf(pane);
   const ratio = pane.ratio;
   if (map.width !== w * ratio || map.height !== h * ratio) {
     Object.assign(map, {width: w * ratio, height: h * ratio});

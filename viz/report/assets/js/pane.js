@@ -1,5 +1,7 @@
 // A pane: one graph that can be moved and zoomed, with its map.
 
+const THREAD = 0.04;  // a scale at which boxes cannot be told apart
+
 class Pane {
   constructor(side) {
     this.side = side;
@@ -25,9 +27,9 @@ class Pane {
   note() {
     const {all} = DATA.sides[this.side].views, hidden = all.boxes.length - this.scene.view.boxes.length;
     const shut = this.scene.frames.filter((frame) => frame.folded).length;
-    const said = [hidden ? `${hidden} of shape code not shown` : "", shut ? `${shut} closed: click to open` : ""].filter(Boolean);
-    this.part("note").textContent = said.join("; ");
-    this.part("note").title = said.join("; ");
+    const told = (one, two) => [hidden ? `${hidden} ${one}` : "", shut ? `${shut} ${two}` : ""].filter(Boolean).join("; ");
+    this.part("note").textContent = told("hidden", "closed");
+    this.part("note").title = told("that only compute sizes are not shown", "layers or regions are closed: click one to open it");
     for (const name of ["fold", "unfold"]) this.part(name).hidden = !this.scene.frames.length;
     this.changes = this.scene.view.boxes.map(([item]) => item).filter((item) => this.hasChanged(item));
     for (const name of ["previous", "next"]) this.part(name).hidden = !this.changes.length;
@@ -58,32 +60,38 @@ class Pane {
     this.move({k, x: x - (x - this.at.x) * ratio, y: y - (y - this.at.y) * ratio});
   }
 
+  /** All of it; the layers of a graph of which nothing could be seen then are closed. */
   fit() {
-    const {box} = this.scene, k = Math.min(this.size.w / box.w, this.size.h / box.h, 1.2);
+    const scale = () => Math.min(this.size.w / this.scene.box.w, this.size.h / this.scene.box.h, 1.2);
+    if (scale() < THREAD && this.scene.open.length) { this.scene.foldAll(true); this.note(); }
+    const {box} = this.scene, k = scale();
     this.move({k, x: (this.size.w - box.w * k) / 2 - box.x * k, y: (this.size.h - box.h * k) / 2 - box.y * k});
   }
 
   /** Where reading begins: as wide as the pane, but not too small to read, at the top. */
   start() {
-    const {box} = this.scene, k = Math.min(1, Math.max(isPhone() ? 0.7 : 0.62, this.size.w / box.w));
-    this.at = {k, x: (this.size.w - box.w * k) / 2 - box.x * k, y: 4 - box.y * k};
-    if (box.w * k <= this.size.w) return;
+    const {box} = this.scene, w = this.free(), k = Math.min(1, Math.max(isPhone() ? 0.7 : 0.62, w / box.w));
+    this.at = {k, x: (w - box.w * k) / 2 - box.x * k, y: 4 - box.y * k};
+    if (box.w * k <= w) return;
     const top = this.scene.shapes.filter((shape) => shape.y * k < this.size.h).map((shape) => shape.x + shape.w / 2).sort((a, b) => a - b);
-    if (top.length) this.at.x = this.size.w / 2 - top[top.length >> 1] * k;
+    if (top.length) this.at.x = w / 2 - top[top.length >> 1] * k;
   }
 
-  /** Bring an item into view; the bands around it open if `open`. */
-  reveal(item, open = true) {
+  /** The width that the map leaves. */
+  free() { return this.size.w - (this.size.w < 240 ? 0 : mapOf(this).w + 12); }
+
+  /** Bring an item into view; the bands around it open if `open`; it can be read if `near`. */
+  reveal(item, open = true, near = open) {
     if (!this.size) return;
     if (open && this.scene.show(item)) this.note();
     const shape = this.scene.shape(item) || this.scene.shape(this.nearest(item));
     if (!shape) return;
-    const k = this.at.k < 0.5 && open ? 0.85 : this.at.k;
+    const k = this.at.k < 0.5 && near ? 0.85 : this.at.k, w = this.free();
     const x = shape.x + shape.w / 2, y = shape.y + shape.h / 2;
     const seen = [x * this.at.k + this.at.x, y * this.at.k + this.at.y];
-    const inside = seen[0] > 60 && seen[0] < this.size.w - 60 && seen[1] > 40 && seen[1] < this.size.h - (isPhone() ? this.size.h / 2 : 40);
+    const inside = seen[0] > 60 && seen[0] < w - 60 && seen[1] > 40 && seen[1] < this.size.h - (isPhone() ? this.size.h / 2 : 40);
     if (inside && k === this.at.k) { this.repaint(); return; }
-    this.move({k, x: this.size.w / 2 - x * k, y: this.size.h * (isPhone() ? 0.3 : 0.45) - y * k});
+    this.move({k, x: w / 2 - x * k, y: this.size.h * (isPhone() ? 0.3 : 0.45) - y * k});
   }
 
   /** For what has no box of its own (a constant): what reads it. */
@@ -142,8 +150,9 @@ class Pane {
       if (chosen.side === this.side) {
         const shapes = [chosen.item, ...(chosen.more || [])].map((item) => scene.shape(item) || scene.shape(this.nearest(item)));
         for (const shape of shapes) rings.push([shape, Theme.ink.mark, 3]);
-        const place = scene.shapes.indexOf(shapes[0]);
-        for (const line of scene.lines) if (place >= 0 && (line.from === place || line.to === place)) near.add(line);
+        const boxes = new Set([chosen.item, OPENER[this.side].get(chosen.item)].map((item) => scene.boxAt.get(item)));
+        const own = (number) => scene.view.arrows[number].slice(0, 2).some((box) => boxes.has(box));
+        for (const line of scene.lines) if (line.arrows.some(own)) near.add(line);
       }
     }
     return {rings, near, far: this.far(), ratio: this.ratio};
