@@ -45,7 +45,7 @@ def test_an_f32_is_three_bf16():
 def test_which_constants_are_put_into_parts():
     fine = np.ones((3, 3), F32)
     assert parts.fits(fine) and parts.fits(np.zeros((2, 2), F32))
-    for wrong in (np.inf, np.nan, 2.0**-101, 1e-45):
+    for wrong in (np.inf, np.nan, 2.0**-101, 1e-45, 2.0**21):
         other = fine.copy()
         other[1, 1] = wrong
         assert not parts.fits(other)

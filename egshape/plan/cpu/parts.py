@@ -30,8 +30,9 @@ PART = "ui16"
 PARTS = {"f16": 2, "f32": 3}
 ELEMENTS = {"f16": "f16", "f32": "f32x3"}
 """``Product.elements`` of numbers in parts."""
-SMALLEST = 2.0**-100
-"""Numbers of an f32 constant are 0 or at least this: tiles take parts under 2^-126 as 0."""
+SMALLEST, LARGEST = 2.0**-100, 2.0**20
+"""Numbers of an f32 constant are 0 or at least this: tiles take parts under 2^-126 as 0; and at most this, so that what
+a left operand under 2^-110 loses stays far under what f32 results are made of."""
 _BITS = "i32"
 _KEPT, _SHIFT, _INFINITY, _MAGNITUDE = -65536, 16, 0x7F800000, 0x7FFFFFFF
 """The bits of an f32 that a bf16 has; those of infinity, and all but the sign."""
@@ -182,7 +183,7 @@ def _high(number: Expr) -> Expr:
 def fits(array: np.ndarray) -> bool:
     """Whether a constant of f32 may be a right operand in parts."""
     magnitude = np.abs(array)
-    return bool((np.isfinite(array) & ((magnitude >= SMALLEST) | (array == 0))).all())
+    return bool((((magnitude >= SMALLEST) & (magnitude <= LARGEST)) | (array == 0)).all())
 
 
 def arranged(array: np.ndarray) -> np.ndarray:
