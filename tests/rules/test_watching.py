@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from egshape.cli import main
 from egshape.commands.work import Done
 from egshape.rulebook.watching import Look, changes
+from tests import interruptible
 
 Captured = pytest.CaptureFixture[str]
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,8 +100,13 @@ def test_what_has_changed_is_said() -> None:
 
 
 def test_it_looks_again_at_a_save_and_ends_at_an_interrupt(files: Path) -> None:
-    command = [sys.executable, "-m", "egshape", "rules", "watch", "mine.egg", "--json"]
-    watched = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=files)
+    watched = subprocess.Popen(
+        interruptible.command("rules", "watch", "mine.egg", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=files,
+    )
     assert watched.stdout is not None
     first = json.loads(watched.stdout.readline())
     assert first["tested"]["bad"] == 0

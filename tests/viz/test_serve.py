@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
-import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from egshape.commands.view import Watched
 from egshape.errors import EgshapeError
 from egshape.viz.report.page import report
 from egshape.viz.report.serve import Live, server
+from tests import interruptible
 from tests.viz.browser import browser, browser_program
 from tests.viz.models import ten
 
@@ -98,7 +98,7 @@ def test_a_page_comes_again_with_what_was_chosen(live: Live, port: int, tmp_path
 def test_from_the_command_line(tmp_path: Path) -> None:
     model = tmp_path / "ten.egs"
     egshape.save(ten().source, model)
-    command = [sys.executable, "-m", "egshape", "view", str(model), "--no-browser"]
+    command = interruptible.command("view", str(model), "--no-browser")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
@@ -114,8 +114,11 @@ def test_from_the_command_line(tmp_path: Path) -> None:
             egshape.save(ten().source, model)
             awaited(stream, "report")
         finally:
-            os.kill(process.pid, signal.SIGINT)
-        assert process.wait(20) == 0
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+        assert process.wait() == 0
 
 
 def test_files_of_weights_are_watched(tmp_path: Path) -> None:
