@@ -67,7 +67,9 @@ def _of_parts(dtype: str, vectors: int) -> Iterator[str]:
     """The depth of numbers in parts."""
     yield from _apart(dtype)
     yield "  br i1 %some, label %loop, label %store"
-    yield from _loop(_parts_step(vectors, dtype), "entry", "%a", "%b", "store", "%b.step")
+    yield from _loop(
+        _parts_step(vectors, dtype), "entry", "%a", "%b", "store", "%b.step" if _together(dtype) else "%step"
+    )
     yield "store:"
 
 
@@ -102,7 +104,7 @@ def _of_taps(dtype: str, vectors: int) -> Iterator[str]:
     )
 
 
-def together(dtype: str) -> bool:
+def _together(dtype: str) -> bool:
     """Whether the parts of a tile of the right operand lie behind each other, not those of a whole depth."""
     return dtype in ("f32x3", TWICE)
 
@@ -112,12 +114,11 @@ def _apart(dtype: str) -> Iterator[str]:
     count = len(PARTS[dtype].met)
     yield f"  %whole = udiv i64 %k, {count}"
     yield "  %a.part = shl nsw i64 %whole, 2"
-    if together(dtype):
+    if _together(dtype):
         yield f"  %b.part = mul nsw i64 %bs, {ROWS}"
-        yield f"  %b.step = mul nsw i64 %bs, {ROWS * count}"
+        yield f"  %b.step = mul nsw i64 %step, {count}"
     else:
         yield "  %b.part = mul nsw i64 %whole, %bs"
-        yield "  %b.step = add nsw i64 %step, 0"
     yield "  %some = icmp sgt i64 %whole, 0"
 
 
