@@ -44,10 +44,10 @@ def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, 
 
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
-        running = [
-            pool.submit(run_all, name, left[first::jobs], keep, seconds=seconds, stop=stop) for first in range(jobs)
-        ]
-        try:
+        try:  # around the first thread's start too: an interrupt may come while the others are started
+            running = [
+                pool.submit(run_all, name, left[first::jobs], keep, seconds=seconds, stop=stop) for first in range(jobs)
+            ]
             for each in running:
                 each.result()
         finally:  # also when interrupted: no worker is left behind

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -68,6 +70,23 @@ def test_a_run_that_is_interrupted_leaves_no_process_behind(tmp_path: Path) -> N
     assert process.wait(60) != 0 and len(workers) == 1
     assert not psutil.pid_exists(workers[0])
     assert not (tmp_path / "rows").exists()
+
+
+def test_an_interrupt_while_the_runs_are_started_ends_those_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ThreadPoolExecutor.submit
+
+    def interrupted(pool: ThreadPoolExecutor, *args: Any, **kwargs: Any) -> None:
+        submit(pool, *args, **kwargs)
+        time.sleep(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_corpus(AWKWARD, ["hangs"], tmp_path / "rows", None, 1)
+    assert time.monotonic() - begun < Allowed().ours and not (tmp_path / "rows").exists()
 
 
 def test_known_programs_are_not_run_again(tmp_path: Path) -> None:
