@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.plan.analysis.images import images, runs_in_parts
 from egshape.plan.cpu import attention, byte_elements, products
 from egshape.plan.cpu.channels import channels_last
 from egshape.plan.cpu.convolution import separable
@@ -48,6 +49,7 @@ TARGETS = {
         widening=byte_elements.widening,
         laid_out=channels_last,
         recurrences=recurrences,
+        in_parts=True,
     ),
     "cuda": Target(
         in_order=False,
@@ -67,4 +69,7 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm", tiles: bool = F
     Unsupported, naming op and location, for what is not compiled."""
     whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles)
     whole = donated.with_updates(signed(inlined(in_form(whole) if facts == "all" else whole)))
-    return Planner(machine.laid_out(whole), machine, facts).plan()
+    laid_out = machine.laid_out(whole)
+    program = Planner(laid_out, machine, facts).plan()
+    over = images(laid_out) if machine.in_parts else ""
+    return replace(program, images=over) if over and runs_in_parts(program, over) else program

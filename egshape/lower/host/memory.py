@@ -9,6 +9,7 @@ from egshape.lower.host.target import Memory, Request
 from egshape.plan.analysis.memory import room as room_of
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import Extend, Swap
+from egshape.runtime.abi.call import MEASURE, MEASURED
 
 
 class Buffers:
@@ -27,6 +28,10 @@ class Buffers:
             rooms.append(w.value(f"add i64 {size}, {memory.gap}") if memory.gap else size)
             offsets.append(w.value(f"add i64 {total}, {memory.gap}") if memory.gap else total)
             total = w.value(f"add i64 {offsets[-1]}, {rooms[-1]}")
+        if entry.program.images:
+            strict = w.value(f"load i64, ptr {entry.word('strict')}")
+            measure = w.value(f"and i64 {strict}, {MEASURE}")
+            self.checks.fail(w.value(f"icmp ne i64 {measure}, 0"), MEASURED, [total])
         self._arena(total)
         arena = w.value(f"load ptr, ptr {entry.word('arena')}")
         at = [w.value(f"getelementptr i8, ptr {arena}, i64 {offset}") for offset in offsets]

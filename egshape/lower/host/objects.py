@@ -1,4 +1,5 @@
-"""The entry that Python calls: what runtime/native/host_arrays.c, which reads its arrays, must know of a program."""
+"""The entries around a program's own, and what the runtime must know of it for them: that Python calls, whose arrays
+runtime/native/host_arrays.c reads, and that runs it on some images after the others (runtime/native/images.c)."""
 
 from __future__ import annotations
 
@@ -19,6 +20,26 @@ def python_entry(program: Program, late: Sequence[bool]) -> str:
 define i32 @egshape_python(ptr %call, ptr %inputs, ptr %outputs, ptr %layout) {{
   %code = tail call i32 @egs_python(ptr %call, ptr %inputs, ptr %outputs, ptr %layout, ptr @egs_program, \
 ptr @egshape_entry)
+  ret i32 %code
+}}
+"""
+
+
+def entry_in_parts(program: Program) -> str:
+    """``i32 egshape_entry(ptr call)`` of a program on images, around ``egs_whole``, and its table
+    (runtime/abi/call.py, IMAGES)."""
+    ports = (*program.inputs, *program.outputs)
+    number, _, _, _ = program.symbols[program.images]
+    axis = sum(len(port.shape) for port in program.inputs[:number])
+    constants = sum(0 if buffer.data is None else buffer.data.nbytes for buffer in program.constants)
+    words = [axis, constants, len(program.inputs), len(program.outputs)]
+    for port in ports:
+        cut = bool(port.shape) and program.images in port.shape[0].symbols()
+        words += [len(port.shape), itemsize(port.buffer.dtype), int(cut)]
+    table = ", ".join(f"i64 {word}" for word in words)
+    return f"""@egs_images_table = internal constant [{len(words)} x i64] [{table}]
+define i32 @egshape_entry(ptr %call) {{
+  %code = tail call i32 @egs_images(ptr %call, ptr @egs_images_table, ptr @egs_whole)
   ret i32 %code
 }}
 """

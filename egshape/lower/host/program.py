@@ -16,7 +16,7 @@ from egshape.lower.host.checks import Checks
 from egshape.lower.host.cpu import Cpu
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.memory import Buffers
-from egshape.lower.host.objects import python_entry
+from egshape.lower.host.objects import entry_in_parts, python_entry
 from egshape.lower.host.sizes import LARGEST
 from egshape.lower.host.steps import Steps
 from egshape.lower.host.target import Maker
@@ -24,6 +24,7 @@ from egshape.lower.llvm.functions import text as functions_text
 from egshape.plan.analysis.memory import Layout
 from egshape.plan.ir.loops import Buffer, Kernel
 from egshape.plan.ir.program import CheckSizes, DefineSize, Program
+from egshape.runtime.abi.call import STRICT
 
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 ATTRIBUTES = f"attributes #0 = {{ {_ATTRIBUTES} }}\nattributes #1 = {{ noinline noduplicate {_ATTRIBUTES} }}\n"
@@ -54,13 +55,15 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
     host.build()
     entry, target = host.entry, host.target
     lines = "\n".join([*entry.w.head, *entry.first, *entry.w.lines])
+    parts = bool(program.images) and not target.memory.gap
     late = [port.buffer in entry.layout.late for port in program.outputs]
     kernels = "".join(target.launcher.functions.values())
     text = (
         functions_text(kernels)
         + target.declarations()
         + kernels
-        + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{lines}\n}}\n"
+        + (entry_in_parts(program) if parts else "")
+        + f"define {'internal i32 @egs_whole' if parts else 'i32 @egshape_entry'}(ptr %call) {{\nentry:\n{lines}\n}}\n"
         + python_entry(program, late)
         + ATTRIBUTES
     )
@@ -163,7 +166,7 @@ class Host:
         if not axes:
             return
         strict = w.value(f"load i64, ptr {entry.word('strict')}")
-        differ = w.value(f"icmp ne i64 {strict}, 0")
+        differ = w.value(f"icmp ne i64 {w.value(f'and i64 {strict}, {STRICT}')}, 0")
         same = "true"
         for place, size in axes:
             found = w.value(f"load i64, ptr {place}")

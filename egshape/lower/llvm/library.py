@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-COMMON = ("host_arrays", "device_arrays", "graphs", "products", "memory", "redzones", "timing", "events")
+COMMON = ("host_arrays", "device_arrays", "graphs", "products", "memory", "redzones", "timing", "events", "images")
 _POOLS = ("x86_64", "aarch64")
 """Kinds of processors whose threads the pool knows to put to sleep, under Linux."""
 _DEFINED = re.compile(r"^define (?:hidden )?(?:noalias )?(?:noundef )?(\w+) @(egs\w+)\((.*?)\) ", re.MULTILINE)

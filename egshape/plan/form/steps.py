@@ -70,6 +70,8 @@ class Target:
     """The graph with the layouts that products want."""
     recurrences: Callable[[Steps, Block], Iterable[Cluster]]
     """Loops of a block that are planned as kernels, with what is planned with them."""
+    in_parts: bool = False
+    """Whether a program on many images is run on some of them after the others."""
     tiles: bool = False
     """Whether products of bf16 are so fast that one of f16 is best made of four of them."""
 

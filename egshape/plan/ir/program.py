@@ -177,3 +177,6 @@ class Program:
     steps: tuple[Step, ...]
     constants: tuple[Buffer, ...]
     assumed: tuple[str, ...] = field(default=())
+    images: str = ""
+    """The symbol of the first axis of inputs and all outputs where the program does the same to each entry along it
+    (plan/analysis/images.py)."""

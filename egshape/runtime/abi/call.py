@@ -52,6 +52,14 @@ LAYOUT = (*ARRAY_FIELDS, "types", "ensure", "release", "clear")
 """The words before the element types of inputs, first as objects of numpy and then as DLPack writes them (code, bits,
 lanes): ``types``, the table of other types that are read, READER words each, which a 0 ends; functions of Python that
 take and give back its lock, and forget an error."""
+STRICT, MEASURE = 1, 2
+"""Bits of ``strict``: the outputs must have the shapes that the table of shapes holds; nothing is run, the entry gives
+MEASURED and the bytes of its arena as the word of the error."""
+MEASURED = 15
+IMAGES, IMAGES_PORT = ("axis", "constants", "inputs", "outputs"), ("rank", "width", "cut")
+"""What runtime/native/images.c must know of a program that does the same to each image: the place of their number in
+``sizes``, bytes of constants, how many inputs and outputs there are; then for each of these its rank, the bytes of an
+element, and whether its first axis is that of the images."""
 PROGRAM, PROGRAM_PORT = ("inputs", "outputs"), ("rank", "width", "given")
 """A constant of a program's code: how many inputs and outputs there are; then for each input and each output its rank,
 the bytes of an element, and whether the caller gives memory for it (an output whose size is known at the entry)."""

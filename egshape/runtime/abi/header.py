@@ -8,7 +8,11 @@ from egshape.runtime.abi import call, device, products
 
 _READ = "int32_t (*{})(void *, void *)"
 _NUMBERS = {
+    "MEMORY": call.MEMORY,
     "OBJECT": call.OBJECT,
+    "MEASURED": call.MEASURED,
+    "MEASURE": call.MEASURE,
+    "ERROR_WORDS": call.ERROR_WORDS,
     "DEVICE_STREAM": call.DEVICE_STREAM,
     "ALIGN": call.ALIGN,
     "ARRAY_ALIGN": call.ARRAY_ALIGN,
@@ -61,6 +65,8 @@ def text() -> str:
         ),
         _struct("program", call.PROGRAM, {}),
         _struct("program_port", call.PROGRAM_PORT, {}),
+        _struct("images", call.IMAGES, {}),
+        _struct("images_port", call.IMAGES_PORT, {}),
         _struct("profile", call.PROFILE, _DOUBLES),
         _struct("result_block", device.RESULT_BLOCK, {"object": "void *", "address": "void *"}),
         _struct("result", device.RESULT, {"shape": "void *"}, ["struct egs_result_block blocks[EGS_KEPT]"]),

@@ -6,7 +6,11 @@
 #include <stdint.h>
 
 enum {
+    EGS_MEMORY = 3,
     EGS_OBJECT = 7,
+    EGS_MEASURED = 15,
+    EGS_MEASURE = 2,
+    EGS_ERROR_WORDS = 24,
     EGS_DEVICE_STREAM = 14,
     EGS_ALIGN = 64,
     EGS_ARRAY_ALIGN = 16,
@@ -58,6 +62,19 @@ struct egs_program_port {
     int64_t rank;
     int64_t width;
     int64_t given;
+};
+
+struct egs_images {
+    int64_t axis;
+    int64_t constants;
+    int64_t inputs;
+    int64_t outputs;
+};
+
+struct egs_images_port {
+    int64_t rank;
+    int64_t width;
+    int64_t cut;
 };
 
 struct egs_profile {

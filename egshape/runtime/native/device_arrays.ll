@@ -1,4 +1,4 @@
-; device_arrays.c: 12bac32ad761c4de21f153e1801bc2bdbb35eb40bd380692dbddd2da4615e20e
+; device_arrays.c: e65df3884ea8c99b9857e0aed40edb26636cea5af15c5970f32742591b07b4c1
 ; Written by `make native`.
 
 %struct.run = type { ptr, ptr, ptr, ptr, ptr, i64, i64, %struct.streams }

@@ -1,4 +1,4 @@
-; events.c: 4e42f28c07f8cb022f6805133fa893dca2211624bb05d1fa4f37b95117d13ce0
+; events.c: 46f14e6243a27493636db4420e158fef085351cebc2ffa1d6dc1fba9776745ed
 ; Written by `make native`.
 
 %struct.egs_log_row = type { i64, double, double }

@@ -1,4 +1,4 @@
-; graphs.c: a14b50b91e01bf404d0dedc48a5f4381a73624b8e17b9e178ddc8719ee42eb8c
+; graphs.c: 2bed0a259afe7d19f57b6eff62f7345dd157122e6ce3b6eef8f228cee8cce1a0
 ; Written by `make native`.
 
 define hidden ptr @egs_graph_row(ptr noundef %0, ptr noundef %1, ptr noundef readonly %2) nounwind {

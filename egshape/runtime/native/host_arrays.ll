@@ -1,4 +1,4 @@
-; host_arrays.c: 27e5d143c31ea3a36ecfbb3ed90a3f604828e454798a49cdc8e44923fb3f840f
+; host_arrays.c: 7eae960a6ab74d97bf1b3dc1f53afa10d280d717751222851aba5f861b26ab0f
 ; Written by `make native`.
 
 %struct.egs_program_port = type { i64, i64, i64 }

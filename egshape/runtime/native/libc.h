@@ -10,6 +10,7 @@ int memcmp(const void *one, const void *two, size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);
 void *memset(void *to, int byte, size_t bytes);
 void *aligned_alloc(size_t alignment, size_t bytes);
+void free(void *memory);
 int madvise(void *first, size_t bytes, int advice);
 int clock_gettime(int clock, int64_t *seconds_and_rest);
 long syscall(long number, ...);

@@ -1,4 +1,4 @@
-; memory.c: 1fa12f262662be90d86647fbeb0c2f08b8f421104aa917e4bde2097e378e7c28
+; memory.c: 42bc253623ffcb73ed3428d606a34a4c0b1d238e4d24586446115a27c3e506ca
 ; Written by `make native`.
 
 define hidden ptr @egs_memory(i64 noundef %0) nounwind {

@@ -1,4 +1,4 @@
-; pool.c: f790883b7e85fb5b6417051eba130d81aa7031949f9dde26621eb0a473ea7ea2
+; pool.c: b38934790323013b59d33ed64c59f81c0d711ad8e748e50a6561cb0e9be8d430
 ; Written by `make native`.
 
 %struct.anon = type { i64, [56 x i8] }

@@ -1,4 +1,4 @@
-; pool_aarch64.c: beac334ff909e717d1706f0b925407ff7c395f056b1988dcee4d15f12456e379
+; pool_aarch64.c: c61a573aa5adfdc58a24577c5435037ad15909acd41e58a7977d9f20640606ec
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 98, align 8

@@ -1,4 +1,4 @@
-; pool_serial.c: 6c52c76751c4a6cf50012469c0b3ee3f106ebd43ab8778cbeb8d8411d64b1237
+; pool_serial.c: 97fdcc6ddb1df9d57beac0e3914299a1f61de4d92d34e0ac0a31375a5ad769de
 ; Written by `make native`.
 
 define noalias noundef ptr @egshape_pool(i32 noundef %0) nounwind {

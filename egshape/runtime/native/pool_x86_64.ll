@@ -1,4 +1,4 @@
-; pool_x86_64.c: ae7c537197021802beb274320ea61cf43babdcacb23613838a24ec2524cff9c9
+; pool_x86_64.c: 55cded89e3c203ed5fe18e8fb08447c9f5aad58001b4b8ff7f3d89f14923a666
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 202, align 8

@@ -1,4 +1,4 @@
-; products.c: a3a97a0d0c5bb0be1e550391ff2c2005b9f89de978fbcda9af9ad437156e229c
+; products.c: 494958709680282c738dab37fd8d56ab9abf091116568a1a542e4c101c6fe43b
 ; Written by `make native`.
 
 %struct.egs_product_row = type { %struct.egs_product_key, ptr, ptr, ptr, ptr, [8 x i64] }

@@ -1,4 +1,4 @@
-; redzones.c: d9ebec21bc07935db555ca43bbbb8fdfdf7955045e6c119c74e0f06265b5d977
+; redzones.c: ebb7d3c04caf00e17e977907906d40b0899ced7f06803eacdd92326c85ae93e8
 ; Written by `make native`.
 
 define hidden i32 @egs_broken(ptr noundef readonly %0, i64 noundef %1) nounwind {

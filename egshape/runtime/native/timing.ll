@@ -1,4 +1,4 @@
-; timing.c: 0bc3e93d0ff62e17c5b1cbcaf397112965170faa2cba116ed8d49780d6766a7a
+; timing.c: b7947a0a3d69222abaa9897eee3a50dfb99d1df3a19e065550ce4597132c2276
 ; Written by `make native`.
 
 define hidden i64 @egs_clock() nounwind {
