@@ -114,6 +114,14 @@ def test_under_sanitizers(name: str, sources: tuple[str, ...], tmp_path: Path) -
 
 @pytest.mark.skipif(not HAS_POOL, reason="no pool on this system")
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
+def test_images_in_parts_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:
+    program = compiled("images_test", ("images.c", "memory.c", "pool.c", POOL), sanitizer, tmp_path)
+    for threads in ("0", "1", "2", "5", "64"):
+        passes(program, threads)
+
+
+@pytest.mark.skipif(not HAS_POOL, reason="no pool on this system")
+@pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_the_pool_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:
     program = compiled("pool_test", ("pool.c", POOL), sanitizer, tmp_path)
     for threads, callers in ((0, 1), (1, 1), (2, 1), (2, 4), (5, 3)):

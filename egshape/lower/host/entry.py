@@ -6,7 +6,11 @@ and outputs, the axes of all inputs and outputs, memory that the caller lends. I
 large, 5 a negative data-dependent size (error = [number, value]), 6 shapes (where ``strict``: the outputs known at the
 entry have not the shapes that the table of shapes holds; nothing has run, the table has the right ones now),
 8 a result of a host call (error = [number, output, axis, wanted, found]), 9 a failed host call (error =
-[number]), 10 a red zone (error = [kernel, buffer]), 11 and 12 a device (lower/device/device.py)."""
+[number]), 10 a red zone (error = [kernel, buffer]), 11 and 12 a device (lower/device/device.py), 15 the bytes of the
+arena (error = [bytes]), where ``strict`` asks for them: nothing has run.
+
+A program that does the same to each image of a batch has another entry around this one, which calls it for some images
+after the others (runtime/native/images.c)."""
 
 from __future__ import annotations
 

@@ -28,6 +28,8 @@ struct job {
     int64_t bytes; /* of a part's call */
     int64_t images, batch; /* of a part, of all */
     int64_t room; /* of a part's arena */
+    int64_t slots; /* calls and arenas: one for each thread, or for each part where there are fewer of these */
+    int64_t count; /* of the parts */
     int64_t pooled; /* whether a part's kernels use the pool */
     int32_t code;
 };
@@ -91,11 +93,12 @@ static void narrow(struct part *part, const struct job *job, int64_t first, int6
 
 static void run_parts(void *argument, int64_t first, int64_t last, int64_t worker) {
     struct job *job = argument;
-    struct part *part = (void *)(job->parts + worker * job->bytes);
     for (int64_t k = first; k < last; k++) {
+        int64_t slot = job->slots == job->count ? k : worker;
+        struct part *part = (void *)(job->parts + slot * job->bytes);
         int64_t from = k * job->images, left = job->batch - from;
         narrow(part, job, from, left < job->images ? left : job->images);
-        part->call.arena = (char *)job->call->arena + worker * job->room;
+        part->call.arena = (char *)job->call->arena + slot * job->room;
         part->call.room = job->room;
         int32_t code = job->whole(&part->call);
         if (code) {
@@ -147,21 +150,21 @@ static int32_t grow(struct egs_call *call, int64_t bytes) {
 }
 
 /* The job with the rooms and calls that its parts need; 0, or a code to end with. */
-static int32_t run(struct job *job, struct egs_call *call, int64_t count, int64_t workers) {
-    int64_t room = arena_of(job, job->images), last = arena_of(job, job->batch - (count - 1) * job->images);
+static int32_t run(struct job *job, struct egs_call *call) {
+    int64_t room = arena_of(job, job->images), last = arena_of(job, job->batch - (job->count - 1) * job->images);
     if (room < 0 || last < 0) {
         return job->whole(call);
     }
     job->room = room > last ? room : last;
-    int32_t code = grow(call, workers * job->room);
+    int32_t code = grow(call, job->slots * job->room);
     if (code) {
         return code;
     }
     if (job->pooled) {
-        run_parts(job, 0, count, 0);
+        run_parts(job, 0, job->count, 0);
     } else {
         egs_session(call->pool, 1);
-        egs_parallel(call->pool, run_parts, job, count, 1);
+        egs_parallel(call->pool, run_parts, job, job->count, 1);
         egs_session(call->pool, -1);
     }
     return job->code;
@@ -185,15 +188,29 @@ int32_t egs_images(struct egs_call *call, const struct egs_images *program, egs_
         return whole(call);
     }
     int64_t count = (batch + images - 1) / images, threads = call->pool && call->threads > 1 ? call->threads : 1;
-    int64_t pooled = threads > 1 && (call->profile || 2 * count < threads), workers = pooled ? 1 : threads;
+    int64_t pooled = threads > 1 && (call->profile || 2 * count < threads), slots = pooled ? 1 : threads;
+    if (count < slots) {
+        slots = count;
+    }
     const struct egs_images_port *ports = ports_of(program);
     int64_t words = program->inputs + program->outputs + axes_of(ports, program->inputs + program->outputs);
     int64_t bytes = ((int64_t)sizeof(struct part) + 8 * words + EGS_ALIGN - 1) / EGS_ALIGN * EGS_ALIGN;
-    struct job job = {call, program, whole, egs_memory(workers * bytes), bytes, images, batch, 0, pooled, 0};
+    struct job job = {
+        .call = call,
+        .program = program,
+        .whole = whole,
+        .parts = egs_memory(slots * bytes),
+        .bytes = bytes,
+        .images = images,
+        .batch = batch,
+        .slots = slots,
+        .count = count,
+        .pooled = pooled,
+    };
     if (!job.parts) {
         return EGS_MEMORY;
     }
-    code = run(&job, call, count, workers);
+    code = run(&job, call);
     free(job.parts);
     return code;
 }

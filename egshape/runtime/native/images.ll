@@ -1,8 +1,8 @@
-; images.c: e9295d79de4e1627818ca0a585d6af506322258983ca67c22b21ca941e258b25
+; images.c: 7dd076ed03a373a27e9e79c87ac137b7ee86bdba84ef35d4599c1dfda96ab9ce
 ; Written by `make native`.
 
 %struct.egs_call = type { ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, ptr }
-%struct.job = type { ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i32 }
+%struct.job = type { ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i32 }
 %struct.egs_images_port = type { i64, i64, i64 }
 
 define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) nounwind {
@@ -18,7 +18,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 
 12:                                               ; preds = %3
   %13 = tail call i32 %2(ptr noundef nonnull %0) nounwind
-  br label %226
+  br label %235
 
 14:                                               ; preds = %3
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(120) %4, ptr noundef nonnull align 8 dereferenceable(120) %0, i64 120, i1 false)
@@ -32,7 +32,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
   store i64 1, ptr %19, align 8
   %20 = call i32 %2(ptr noundef nonnull %4) nounwind
   %21 = icmp eq i32 %20, 15
-  br i1 %21, label %22, label %224
+  br i1 %21, label %22, label %233
 
 22:                                               ; preds = %14
   %23 = getelementptr inbounds i8, ptr %0, i64 64
@@ -145,7 +145,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 
 103:                                              ; preds = %53, %101, %44
   %104 = call i32 %2(ptr noundef %0) nounwind
-  br label %224
+  br label %233
 
 105:                                              ; preds = %49, %101
   %106 = add i64 %45, %47
@@ -178,174 +178,185 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 125:                                              ; preds = %119, %115, %105, %111
   %126 = phi i64 [ 0, %111 ], [ 0, %105 ], [ 1, %115 ], [ %123, %119 ]
   %127 = phi i64 [ 1, %111 ], [ 1, %105 ], [ 1, %115 ], [ %124, %119 ]
-  %128 = getelementptr inbounds i8, ptr %1, i64 32
-  %129 = getelementptr inbounds i8, ptr %1, i64 16
-  %130 = load i64, ptr %129, align 8
-  %131 = add nsw i64 %130, %51
-  %132 = icmp sgt i64 %131, 0
-  br i1 %132, label %133, label %141
+  %128 = call i64 @llvm.smin.i64(i64 %107, i64 %127)
+  %129 = getelementptr inbounds i8, ptr %1, i64 32
+  %130 = getelementptr inbounds i8, ptr %1, i64 16
+  %131 = load i64, ptr %130, align 8
+  %132 = add nsw i64 %131, %51
+  %133 = icmp sgt i64 %132, 0
+  br i1 %133, label %134, label %142
 
-133:                                              ; preds = %125, %133
-  %134 = phi i64 [ %139, %133 ], [ 0, %125 ]
-  %135 = phi i64 [ %138, %133 ], [ 0, %125 ]
-  %136 = getelementptr inbounds %struct.egs_images_port, ptr %128, i64 %134
-  %137 = load i64, ptr %136, align 8
-  %138 = add nsw i64 %137, %135
-  %139 = add nuw nsw i64 %134, 1
-  %140 = icmp eq i64 %139, %131
-  br i1 %140, label %141, label %133
+134:                                              ; preds = %125, %134
+  %135 = phi i64 [ %140, %134 ], [ 0, %125 ]
+  %136 = phi i64 [ %139, %134 ], [ 0, %125 ]
+  %137 = getelementptr inbounds %struct.egs_images_port, ptr %129, i64 %135
+  %138 = load i64, ptr %137, align 8
+  %139 = add nsw i64 %138, %136
+  %140 = add nuw nsw i64 %135, 1
+  %141 = icmp eq i64 %140, %132
+  br i1 %141, label %142, label %134
 
-141:                                              ; preds = %133, %125
-  %142 = phi i64 [ 0, %125 ], [ %138, %133 ]
-  %143 = add nsw i64 %142, %131
-  %144 = shl nsw i64 %143, 3
-  %145 = add nsw i64 %144, 183
-  %146 = sdiv i64 %145, 64
-  %147 = shl nsw i64 %146, 6
+142:                                              ; preds = %134, %125
+  %143 = phi i64 [ 0, %125 ], [ %139, %134 ]
+  %144 = add nsw i64 %143, %132
+  %145 = shl nsw i64 %144, 3
+  %146 = add nsw i64 %145, 183
+  %147 = sdiv i64 %146, 64
+  %148 = shl nsw i64 %147, 6
   store ptr %0, ptr %5, align 8
-  %148 = getelementptr inbounds i8, ptr %5, i64 8
-  store ptr %1, ptr %148, align 8
-  %149 = getelementptr inbounds i8, ptr %5, i64 16
-  store ptr %2, ptr %149, align 8
-  %150 = getelementptr inbounds i8, ptr %5, i64 24
-  %151 = mul nsw i64 %147, %127
-  %152 = call ptr @egs_memory(i64 noundef %151) nounwind
-  store ptr %152, ptr %150, align 8
-  %153 = getelementptr inbounds i8, ptr %5, i64 32
-  store i64 %147, ptr %153, align 8
-  %154 = getelementptr inbounds i8, ptr %5, i64 40
-  store i64 %47, ptr %154, align 8
-  %155 = getelementptr inbounds i8, ptr %5, i64 48
-  store i64 %10, ptr %155, align 8
-  %156 = getelementptr inbounds i8, ptr %5, i64 56
-  store i64 0, ptr %156, align 8
-  %157 = getelementptr inbounds i8, ptr %5, i64 64
-  store i64 %126, ptr %157, align 8
-  %158 = getelementptr inbounds i8, ptr %5, i64 72
-  store i32 0, ptr %158, align 8
-  %159 = icmp eq ptr %152, null
-  br i1 %159, label %222, label %160
+  %149 = getelementptr inbounds i8, ptr %5, i64 8
+  store ptr %1, ptr %149, align 8
+  %150 = getelementptr inbounds i8, ptr %5, i64 16
+  store ptr %2, ptr %150, align 8
+  %151 = getelementptr inbounds i8, ptr %5, i64 24
+  %152 = mul nsw i64 %148, %128
+  %153 = call ptr @egs_memory(i64 noundef %152) nounwind
+  store ptr %153, ptr %151, align 8
+  %154 = getelementptr inbounds i8, ptr %5, i64 32
+  store i64 %148, ptr %154, align 8
+  %155 = getelementptr inbounds i8, ptr %5, i64 40
+  store i64 %47, ptr %155, align 8
+  %156 = getelementptr inbounds i8, ptr %5, i64 48
+  store i64 %10, ptr %156, align 8
+  %157 = getelementptr inbounds i8, ptr %5, i64 56
+  store i64 0, ptr %157, align 8
+  %158 = getelementptr inbounds i8, ptr %5, i64 64
+  store i64 %128, ptr %158, align 8
+  %159 = getelementptr inbounds i8, ptr %5, i64 72
+  store i64 %107, ptr %159, align 8
+  %160 = getelementptr inbounds i8, ptr %5, i64 80
+  store i64 %126, ptr %160, align 8
+  %161 = getelementptr inbounds i8, ptr %5, i64 88
+  store i32 0, ptr %161, align 8
+  %162 = icmp eq ptr %153, null
+  br i1 %162, label %231, label %163
 
-160:                                              ; preds = %141
-  call fastcc void @narrow(ptr noundef nonnull %152, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
-  %161 = getelementptr inbounds i8, ptr %152, i64 104
-  store i64 2, ptr %161, align 8
-  %162 = call i32 %2(ptr noundef nonnull %152) nounwind
-  %163 = icmp eq i32 %162, 15
-  br i1 %163, label %164, label %168
+163:                                              ; preds = %142
+  call fastcc void @narrow(ptr noundef nonnull %153, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
+  %164 = getelementptr inbounds i8, ptr %153, i64 104
+  store i64 2, ptr %164, align 8
+  %165 = call i32 %2(ptr noundef nonnull %153) nounwind
+  %166 = icmp eq i32 %165, 15
+  br i1 %166, label %167, label %171
 
-164:                                              ; preds = %160
-  %165 = getelementptr inbounds i8, ptr %152, i64 64
-  %166 = load ptr, ptr %165, align 8
-  %167 = load i64, ptr %166, align 8
-  br label %168
+167:                                              ; preds = %163
+  %168 = getelementptr inbounds i8, ptr %153, i64 64
+  %169 = load ptr, ptr %168, align 8
+  %170 = load i64, ptr %169, align 8
+  br label %171
 
-168:                                              ; preds = %164, %160
-  %169 = phi i64 [ %167, %164 ], [ -1, %160 ]
-  %170 = add nsw i64 %107, -1
-  %171 = mul nsw i64 %47, %170
-  %172 = sub nsw i64 %10, %171
-  call fastcc void @narrow(ptr noundef nonnull %152, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %172)
-  store i64 2, ptr %161, align 8
-  %173 = call i32 %2(ptr noundef nonnull %152) nounwind
-  %174 = icmp eq i32 %173, 15
-  br i1 %174, label %175, label %182
+171:                                              ; preds = %167, %163
+  %172 = phi i64 [ %170, %167 ], [ -1, %163 ]
+  %173 = add nsw i64 %107, -1
+  %174 = mul nsw i64 %173, %47
+  %175 = sub nsw i64 %10, %174
+  call fastcc void @narrow(ptr noundef nonnull %153, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %175)
+  store i64 2, ptr %164, align 8
+  %176 = call i32 %2(ptr noundef nonnull %153) nounwind
+  %177 = icmp eq i32 %176, 15
+  br i1 %177, label %178, label %185
 
-175:                                              ; preds = %168
-  %176 = getelementptr inbounds i8, ptr %152, i64 64
-  %177 = load ptr, ptr %176, align 8
-  %178 = load i64, ptr %177, align 8
-  %179 = icmp slt i64 %169, 0
-  %180 = icmp slt i64 %178, 0
-  %181 = select i1 %179, i1 true, i1 %180
-  br i1 %181, label %182, label %184
+178:                                              ; preds = %171
+  %179 = getelementptr inbounds i8, ptr %153, i64 64
+  %180 = load ptr, ptr %179, align 8
+  %181 = load i64, ptr %180, align 8
+  %182 = icmp slt i64 %172, 0
+  %183 = icmp slt i64 %181, 0
+  %184 = select i1 %182, i1 true, i1 %183
+  br i1 %184, label %185, label %187
 
-182:                                              ; preds = %175, %168
-  %183 = call i32 %2(ptr noundef %0) nounwind
-  br label %219
+185:                                              ; preds = %178, %171
+  %186 = call i32 %2(ptr noundef %0) nounwind
+  br label %228
 
-184:                                              ; preds = %175
-  %185 = call i64 @llvm.umax.i64(i64 %169, i64 %178)
-  store i64 %185, ptr %156, align 8
-  %186 = mul nsw i64 %185, %127
-  %187 = getelementptr inbounds i8, ptr %0, i64 8
-  %188 = load i64, ptr %187, align 8
-  %189 = icmp slt i64 %188, %186
-  br i1 %189, label %190, label %195
+187:                                              ; preds = %178
+  %188 = call i64 @llvm.umax.i64(i64 %172, i64 %181)
+  store i64 %188, ptr %157, align 8
+  %189 = mul nsw i64 %128, %188
+  %190 = getelementptr inbounds i8, ptr %0, i64 8
+  %191 = load i64, ptr %190, align 8
+  %192 = icmp slt i64 %191, %189
+  br i1 %192, label %193, label %198
 
-190:                                              ; preds = %184
-  %191 = load ptr, ptr %0, align 8
-  call void @free(ptr noundef %191) nounwind
-  store i64 0, ptr %187, align 8
-  %192 = call ptr @egs_memory(i64 noundef %186) nounwind
-  store ptr %192, ptr %0, align 8
-  %193 = icmp eq ptr %192, null
-  %194 = select i1 %193, i64 0, i64 %186
-  store i64 %194, ptr %187, align 8
-  br i1 %193, label %219, label %195
+193:                                              ; preds = %187
+  %194 = load ptr, ptr %0, align 8
+  call void @free(ptr noundef %194) nounwind
+  store i64 0, ptr %190, align 8
+  %195 = call ptr @egs_memory(i64 noundef %189) nounwind
+  store ptr %195, ptr %0, align 8
+  %196 = icmp eq ptr %195, null
+  %197 = select i1 %196, i64 0, i64 %189
+  store i64 %197, ptr %190, align 8
+  br i1 %196, label %228, label %198
 
-195:                                              ; preds = %190, %184
-  %196 = icmp eq i64 %126, 0
-  br i1 %196, label %213, label %197
+198:                                              ; preds = %193, %187
+  %199 = icmp eq i64 %126, 0
+  br i1 %199, label %222, label %200
 
-197:                                              ; preds = %195
-  %198 = icmp sgt i64 %107, 0
-  br i1 %198, label %199, label %219
+200:                                              ; preds = %198
+  %201 = icmp sgt i64 %107, 0
+  br i1 %201, label %202, label %228
 
-199:                                              ; preds = %197
-  %200 = getelementptr inbounds i8, ptr %152, i64 8
-  br label %204
+202:                                              ; preds = %200
+  %203 = icmp sgt i64 %107, %127
+  br label %207
 
-201:                                              ; preds = %204
-  %202 = add nuw nsw i64 %205, 1
-  %203 = icmp eq i64 %202, %107
-  br i1 %203, label %219, label %204
+204:                                              ; preds = %207
+  %205 = add nuw nsw i64 %208, 1
+  %206 = icmp eq i64 %205, %107
+  br i1 %206, label %228, label %207
 
-204:                                              ; preds = %201, %199
-  %205 = phi i64 [ 0, %199 ], [ %202, %201 ]
-  %206 = mul nsw i64 %47, %205
-  %207 = sub nsw i64 %10, %206
-  %208 = call i64 @llvm.smin.i64(i64 %207, i64 %47)
-  call fastcc void @narrow(ptr noundef nonnull %152, ptr noundef nonnull %5, i64 noundef %206, i64 noundef %208)
-  %209 = load ptr, ptr %0, align 8
-  store ptr %209, ptr %152, align 8
-  store i64 %185, ptr %200, align 8
-  %210 = call i32 %2(ptr noundef nonnull %152) nounwind
-  %211 = icmp eq i32 %210, 0
-  br i1 %211, label %201, label %212
+207:                                              ; preds = %202, %204
+  %208 = phi i64 [ %205, %204 ], [ 0, %202 ]
+  %209 = select i1 %203, i64 0, i64 %208
+  %210 = mul nsw i64 %209, %148
+  %211 = getelementptr inbounds i8, ptr %153, i64 %210
+  %212 = mul nsw i64 %47, %208
+  %213 = sub nsw i64 %10, %212
+  %214 = call i64 @llvm.smin.i64(i64 %213, i64 %47)
+  call fastcc void @narrow(ptr noundef nonnull %211, ptr noundef nonnull %5, i64 noundef %212, i64 noundef %214)
+  %215 = load ptr, ptr %0, align 8
+  %216 = mul nuw nsw i64 %188, %209
+  %217 = getelementptr inbounds i8, ptr %215, i64 %216
+  store ptr %217, ptr %211, align 8
+  %218 = getelementptr inbounds i8, ptr %211, i64 8
+  store i64 %188, ptr %218, align 8
+  %219 = call i32 %2(ptr noundef nonnull %211) nounwind
+  %220 = icmp eq i32 %219, 0
+  br i1 %220, label %204, label %221
 
-212:                                              ; preds = %204
-  store atomic i32 %210, ptr %158 monotonic, align 8
-  br label %219
+221:                                              ; preds = %207
+  store atomic i32 %219, ptr %161 monotonic, align 8
+  br label %228
 
-213:                                              ; preds = %195
-  %214 = load ptr, ptr %108, align 8
-  call void @egs_session(ptr noundef %214, i32 noundef 1) nounwind
-  %215 = load ptr, ptr %108, align 8
-  call void @egs_parallel(ptr noundef %215, ptr noundef nonnull @run_parts, ptr noundef nonnull %5, i64 noundef %107, i64 noundef 1) nounwind
-  %216 = load ptr, ptr %108, align 8
-  call void @egs_session(ptr noundef %216, i32 noundef -1) nounwind
-  %217 = load i32, ptr %158, align 8
-  %218 = load ptr, ptr %150, align 8
-  br label %219
+222:                                              ; preds = %198
+  %223 = load ptr, ptr %108, align 8
+  call void @egs_session(ptr noundef %223, i32 noundef 1) nounwind
+  %224 = load ptr, ptr %108, align 8
+  call void @egs_parallel(ptr noundef %224, ptr noundef nonnull @run_parts, ptr noundef nonnull %5, i64 noundef %107, i64 noundef 1) nounwind
+  %225 = load ptr, ptr %108, align 8
+  call void @egs_session(ptr noundef %225, i32 noundef -1) nounwind
+  %226 = load i32, ptr %161, align 8
+  %227 = load ptr, ptr %151, align 8
+  br label %228
 
-219:                                              ; preds = %201, %197, %212, %213, %182, %190
-  %220 = phi ptr [ %152, %182 ], [ %152, %190 ], [ %218, %213 ], [ %152, %212 ], [ %152, %197 ], [ %152, %201 ]
-  %221 = phi i32 [ %183, %182 ], [ 3, %190 ], [ %217, %213 ], [ %210, %212 ], [ 0, %197 ], [ 0, %201 ]
-  call void @free(ptr noundef %220) nounwind
-  br label %222
+228:                                              ; preds = %204, %200, %221, %222, %185, %193
+  %229 = phi ptr [ %153, %185 ], [ %153, %193 ], [ %227, %222 ], [ %153, %221 ], [ %153, %200 ], [ %153, %204 ]
+  %230 = phi i32 [ %186, %185 ], [ 3, %193 ], [ %226, %222 ], [ %219, %221 ], [ 0, %200 ], [ 0, %204 ]
+  call void @free(ptr noundef %229) nounwind
+  br label %231
 
-222:                                              ; preds = %141, %219
-  %223 = phi i32 [ %221, %219 ], [ 3, %141 ]
-  br label %224
+231:                                              ; preds = %142, %228
+  %232 = phi i32 [ %230, %228 ], [ 3, %142 ]
+  br label %233
 
-224:                                              ; preds = %103, %222, %14
-  %225 = phi i32 [ %20, %14 ], [ %104, %103 ], [ %223, %222 ]
-  br label %226
+233:                                              ; preds = %103, %231, %14
+  %234 = phi i32 [ %20, %14 ], [ %104, %103 ], [ %232, %231 ]
+  br label %235
 
-226:                                              ; preds = %224, %12
-  %227 = phi i32 [ %13, %12 ], [ %225, %224 ]
-  ret i32 %227
+235:                                              ; preds = %233, %12
+  %236 = phi i32 [ %13, %12 ], [ %234, %233 ]
+  ret i32 %236
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias writeonly, ptr noalias readonly, i64, i1 immarg) nounwind
@@ -355,55 +366,61 @@ declare ptr @egs_memory(i64 noundef)
 declare void @free(ptr noundef)
 
 define internal void @run_parts(ptr noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) nounwind {
-  %5 = getelementptr inbounds i8, ptr %0, i64 24
-  %6 = load ptr, ptr %5, align 8
-  %7 = getelementptr inbounds i8, ptr %0, i64 32
-  %8 = load i64, ptr %7, align 8
-  %9 = mul nsw i64 %8, %3
-  %10 = getelementptr inbounds i8, ptr %6, i64 %9
-  %11 = icmp slt i64 %1, %2
-  br i1 %11, label %12, label %39
+  %5 = icmp slt i64 %1, %2
+  br i1 %5, label %6, label %45
 
-12:                                               ; preds = %4
-  %13 = getelementptr inbounds i8, ptr %0, i64 40
-  %14 = getelementptr inbounds i8, ptr %0, i64 48
-  %15 = getelementptr inbounds i8, ptr %0, i64 56
-  %16 = getelementptr inbounds i8, ptr %10, i64 8
-  %17 = getelementptr inbounds i8, ptr %0, i64 16
-  br label %21
+6:                                                ; preds = %4
+  %7 = getelementptr inbounds i8, ptr %0, i64 64
+  %8 = getelementptr inbounds i8, ptr %0, i64 72
+  %9 = getelementptr inbounds i8, ptr %0, i64 24
+  %10 = getelementptr inbounds i8, ptr %0, i64 32
+  %11 = getelementptr inbounds i8, ptr %0, i64 40
+  %12 = getelementptr inbounds i8, ptr %0, i64 48
+  %13 = getelementptr inbounds i8, ptr %0, i64 56
+  %14 = getelementptr inbounds i8, ptr %0, i64 16
+  br label %18
 
-18:                                               ; preds = %21
-  %19 = add i64 %22, 1
-  %20 = icmp eq i64 %19, %2
-  br i1 %20, label %39, label %21
+15:                                               ; preds = %18
+  %16 = add i64 %19, 1
+  %17 = icmp eq i64 %16, %2
+  br i1 %17, label %45, label %18
 
-21:                                               ; preds = %12, %18
-  %22 = phi i64 [ %1, %12 ], [ %19, %18 ]
-  %23 = load i64, ptr %13, align 8
-  %24 = mul nsw i64 %23, %22
-  %25 = load i64, ptr %14, align 8
-  %26 = sub nsw i64 %25, %24
-  %27 = tail call i64 @llvm.smin.i64(i64 %26, i64 %23)
-  tail call fastcc void @narrow(ptr noundef %10, ptr noundef nonnull %0, i64 noundef %24, i64 noundef %27)
-  %28 = load ptr, ptr %0, align 8
-  %29 = load ptr, ptr %28, align 8
-  %30 = load i64, ptr %15, align 8
-  %31 = mul nsw i64 %30, %3
-  %32 = getelementptr inbounds i8, ptr %29, i64 %31
-  store ptr %32, ptr %10, align 8
-  %33 = load i64, ptr %15, align 8
-  store i64 %33, ptr %16, align 8
-  %34 = load ptr, ptr %17, align 8
-  %35 = tail call i32 %34(ptr noundef nonnull %10) nounwind
-  %36 = icmp eq i32 %35, 0
-  br i1 %36, label %18, label %37
+18:                                               ; preds = %6, %15
+  %19 = phi i64 [ %1, %6 ], [ %16, %15 ]
+  %20 = load i64, ptr %7, align 8
+  %21 = load i64, ptr %8, align 8
+  %22 = icmp eq i64 %20, %21
+  %23 = select i1 %22, i64 %19, i64 %3
+  %24 = load ptr, ptr %9, align 8
+  %25 = load i64, ptr %10, align 8
+  %26 = mul nsw i64 %23, %25
+  %27 = getelementptr inbounds i8, ptr %24, i64 %26
+  %28 = load i64, ptr %11, align 8
+  %29 = mul nsw i64 %28, %19
+  %30 = load i64, ptr %12, align 8
+  %31 = sub nsw i64 %30, %29
+  %32 = tail call i64 @llvm.smin.i64(i64 %31, i64 %28)
+  tail call fastcc void @narrow(ptr noundef %27, ptr noundef %0, i64 noundef %29, i64 noundef %32)
+  %33 = load ptr, ptr %0, align 8
+  %34 = load ptr, ptr %33, align 8
+  %35 = load i64, ptr %13, align 8
+  %36 = mul nsw i64 %35, %23
+  %37 = getelementptr inbounds i8, ptr %34, i64 %36
+  store ptr %37, ptr %27, align 8
+  %38 = load i64, ptr %13, align 8
+  %39 = getelementptr inbounds i8, ptr %27, i64 8
+  store i64 %38, ptr %39, align 8
+  %40 = load ptr, ptr %14, align 8
+  %41 = tail call i32 %40(ptr noundef nonnull %27) nounwind
+  %42 = icmp eq i32 %41, 0
+  br i1 %42, label %15, label %43
 
-37:                                               ; preds = %21
-  %38 = getelementptr inbounds i8, ptr %0, i64 72
-  store atomic i32 %35, ptr %38 monotonic, align 8
-  br label %39
+43:                                               ; preds = %18
+  %44 = getelementptr inbounds i8, ptr %0, i64 88
+  store atomic i32 %41, ptr %44 monotonic, align 8
+  br label %45
 
-39:                                               ; preds = %18, %4, %37
+45:                                               ; preds = %15, %4, %43
   ret void
 }
 
@@ -530,7 +547,7 @@ define internal fastcc void @narrow(ptr noundef %0, ptr noundef readonly %1, i64
   br i1 %87, label %40, label %47
 
 88:                                               ; preds = %111, %40
-  %89 = getelementptr inbounds i8, ptr %1, i64 64
+  %89 = getelementptr inbounds i8, ptr %1, i64 80
   %90 = load i64, ptr %89, align 8
   %91 = icmp eq i64 %90, 0
   br i1 %91, label %121, label %124
