@@ -54,6 +54,8 @@ def _go_on(watched: Watch, as_json: bool) -> None:
             before = _look(watched, before, as_json)
         except EgshapeError as error:
             say(f"egshape: {error}")
+        except Exception as fault:  # the next save is waited for, whatever this one brought
+            say(f"egshape: a fault of ours, {type(fault).__name__}: {fault} (please report it with the rules)")
         say("egshape: waiting for the next save (Ctrl-C ends)")
         while watched.stamp() == stamp:
             time.sleep(EVERY)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from egshape.cli import main
+from egshape.commands import watch
 from egshape.commands.work import Done
 from egshape.rulebook.watching import Look, changes
 from tests import interruptible
@@ -273,3 +274,28 @@ def test_a_word_that_is_not_there(word: str, said: str, capsys: Captured) -> Non
     assert found.out == ""
     assert found.err.startswith(f"egshape: the prelude has no '{word}' (") and said in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next save is looked at as any other one."""
+    stamps = iter([1, 2, 2, 3])
+
+    class Faulty:
+        looks = 0
+
+        def stamp(self) -> int:
+            found = next(stamps, None)
+            if found is None:
+                raise KeyboardInterrupt
+            return found
+
+        def look(self, progress: object) -> object:
+            self.looks += 1
+            raise RuntimeError("of the engine")
+
+    watched = Faulty()
+    monkeypatch.setattr(watch, "EVERY", 0)
+    with pytest.raises(KeyboardInterrupt):
+        watch._go_on(watched, False)  # type: ignore[arg-type]
+    assert watched.looks == 2
+    assert capsys.readouterr().err.count("a fault of ours, RuntimeError: of the engine") == 2
