@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import egshape
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.types import numpy_dtype
 from egshape.lower.llvm.tiles import tiled
 from egshape.plan.cpu import pages, parts
 from egshape.plan.ir.loops import Product
@@ -125,7 +127,7 @@ CASES = {
 
 def convolution(case, kernel):
     b = BlockBuilder()
-    x = argument(b, "x", "f32", case.shaped([symbol("b"), const(case.channels), *map(symbol, "hwd"[: case.rank])]))
+    x = argument(b, "x", case.dtype, case.shaped([symbol("b"), const(case.channels), *map(symbol, "hwd"[: case.rank])]))
     return graph_of(b, b.one("convolution", [x, constant(b, kernel)], case.attrs(tuple(map(const, case.padding)))))
 
 
@@ -171,6 +173,23 @@ def test_convolutions(name, threads):
         found = np.asarray(function(x))
         assert found.shape == exact.shape
         np.testing.assert_allclose(found, exact, 2e-5, 2e-6, err_msg=f"{batch} x {space}")
+
+
+@here
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("name", ["plain", "strides", "points", "transposed", "large kernel", "middling kernel"])
+def test_convolutions_of_16_bit_floats_are_those_of_f32_rounded_once(name, dtype):
+    kind, rng = np.dtype(numpy_dtype(dtype)), np.random.default_rng(12)
+    case = replace(CASES[name], dtype=dtype)
+    kernel = kernel_of(case, rng).astype(kind)
+    graph = convolution(case, kernel)
+    assert "f32x3" in kinds(graph)
+    for batch, *space in ((1, 1, 1), (2, 7, 7), (1, 33, 40), (0, 4, 4)):
+        x = rng.standard_normal((batch, *space, case.channels)).astype(kind)
+        wide = np.asarray(compiled(convolution(CASES[name], kernel.astype(F32)))(x.astype(F32)))
+        found = np.asarray(compiled(graph)(x))
+        assert found.dtype == kind
+        np.testing.assert_array_equal(found, wide.astype(kind))
 
 
 @here

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.ir.types import itemsize
@@ -33,13 +35,13 @@ def is_product(op: Op) -> bool:
 
 
 def in_parts(p: Steps, op: Op) -> bool:
-    """Whether it is one of f32 in parts: a constant kernel, channels last, and enough products of each element of the
+    """Whether it is one of sums of f32 in parts: a constant kernel, channels last, and enough products of each element of the
     input."""
     if not p.target.tiles or not is_product(op):
         return False
     a, kernel = op.attrs, op.operands[1].type.dims
     *_, k_in, k_out, k_space, _, o_feature, _ = a["numbers"]
-    if a["dtype"] != "f32" or a["feature_groups"] != 1 or o_feature != op.result.type.rank - 1:
+    if summed_in(a["dtype"]) != "f32" or a["feature_groups"] != 1 or o_feature != op.result.type.rank - 1:
         return False
     each, channels = (kernel[k_out] * total(kernel[axis] for axis in k_space)).const, kernel[k_in].const
     room = parts.room_of(kernel[k_in]).const
@@ -50,4 +52,4 @@ def in_parts(p: Steps, op: Op) -> bool:
     if taps * room < SHALLOW or size > (LARGEST if taps > 1 else LARGEST_POINT):
         return False
     found = p.arrays.of(op.operands[1])
-    return found is not None and parts.fits(found)
+    return found is not None and parts.fits(found.astype(np.float32))
