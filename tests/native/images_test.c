@@ -5,6 +5,7 @@
 #include "pool.h"
 
 enum { ROW = 5, OUT = 3, PER_IMAGE = 1 << 20 };
+static int64_t fixed; /* bytes of an arena however many images there are */
 typedef int32_t entry(struct egs_call *call);
 int32_t egs_images(struct egs_call *call, const struct egs_images *program, entry *whole);
 
@@ -17,7 +18,7 @@ static struct pool *pool;
 
 /* Output [n, OUT] of input [n, ROW] and of one number for all; its arena is written to from end to end. */
 static int32_t whole(struct egs_call *call) {
-    int64_t images = call->sizes[0], total = images * PER_IMAGE;
+    int64_t images = call->sizes[0], total = images * PER_IMAGE + fixed;
     int32_t same = call->shapes[0] == images && call->shapes[1] == OUT;
     CHECK(call->sizes[1] == ROW && call->sizes[2] == 1 && images > 0);
     call->shapes[0] = images;
@@ -65,7 +66,7 @@ int main(int count, char **words) {
         struct egs_call call = {.inputs = inputs, .sizes = sizes, .outputs = outputs, .rooms = &room, .shapes = shapes};
         call.error = error;
         call.pool = pool;
-        call.threads = threads;
+        call.threads = images % 3 ? threads : images % 2; /* a caller may say less, or nothing */
         call.strict = 1;
         runs = 0;
         CHECK(egs_images(&call, &program.head, whole) == 6 && !runs && shapes[0] == images);
@@ -81,6 +82,10 @@ int main(int count, char **words) {
         runs = 0;
         CHECK(egs_images(&call, &program.head, whole) == 0 && runs == 1);
         room = 1 << 30;
+        fixed = 64 << 20; /* as much again for each part: all at once */
+        runs = 0;
+        CHECK(egs_images(&call, &program.head, whole) == 0 && runs == 1);
+        fixed = 0;
         free(call.arena);
         free(x);
         free(y);

@@ -229,3 +229,14 @@ def test_inside_of_a_branch_and_of_values_around_it():
     graph = graph_of(b.b, b.conv(b.conv(y)))
     for sign in (1, -1):
         check(graph, sign * image(1, 3, 5, 4), wanted=None or turned(graph))
+
+
+@pytest.mark.parametrize("height", [1, 2])
+@pytest.mark.parametrize("channels", [2, 3, 8])
+def test_points_of_each_channel_on_a_line(channels, height):
+    """Axes of size 1 are left out of a convolution's places."""
+    b = Images()
+    x = b.b.arg("x", "f32", [None, const(channels), const(height), const(5)], ["n", None, None, None])
+    graph = graph_of(b.b, b.b.one("tanh", [b.conv(x, channels, 1, groups=channels)]))
+    given = image(2, channels, height, 5)
+    np.testing.assert_allclose(call(compiled(graph), [given])[0], interpret(graph, [given])[0], 1e-5, 1e-6)

@@ -124,6 +124,19 @@ def test_not_the_same_for_each_image(what: str) -> None:
     assert plan(graph).images == ""
 
 
+def test_what_is_dear_and_the_same_for_all_images_is_not_done_again_for_each_part() -> None:
+    b, x = begun()
+    style = b.conv(b.b.arg("style", "f32", [const(1), const(16), None, None], [None, None, "p", "q"]))
+    graph = graph_of(b.b, b.b.one("multiply", [x, b.spread(b.fold(style, (0, 2, 3)), x, (1,))]))
+    assert images(graph) == ""
+
+
+def test_the_name_of_the_size_may_be_any() -> None:
+    b = Images()
+    x = b.conv(b.b.arg("x", "f32", [None, const(3), None, None], ["batch size", None, "h", "w"]))
+    assert images(graph_of(b.b, x)) == "batch size"
+
+
 def test_each_output_must_have_the_images_first() -> None:
     b, x = begun()
     assert images(graph_of(b.b, x, b.constant(np.ones(3)))) == ""

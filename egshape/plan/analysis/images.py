@@ -49,8 +49,7 @@ def runs_in_parts(program: Program, name: str) -> bool:
 
 def _symbol(sizes: tuple[Dim, ...]) -> str:
     """The symbol that the first size is; "" if it is none."""
-    names = sizes[0].symbols() if sizes else ()
-    return next((each for each in names if str(sizes[0]) == each), "") if len(names) == 1 else ""
+    return next((each for each in sizes[0].symbols() if sizes[0] is symbol(each)), "") if sizes else ""
 
 
 def _led(value: Value, name: str) -> bool:
@@ -99,7 +98,8 @@ def _op_maps(op: Op, name: str) -> bool:
     led = [_led(value, name) for value in op.operands]
     made = [_led(value, name) for value in op.results]
     if not any(led) and not any(made):
-        return not any(_reads(attr, name) for attr in op.attrs.values())
+        dear = op.name in _DEAR and any(value.type.rank for value in op.operands)
+        return not dear and not any(_reads(attr, name) for attr in op.attrs.values())
     attrs = {key: attr[1:] if key in _SIZES and isinstance(attr, tuple) else attr for key, attr in op.attrs.items()}
     if not all(made) or any(_reads(attr, name) for attr in attrs.values()):
         return False
@@ -109,6 +109,10 @@ def _op_maps(op: Op, name: str) -> bool:
     return rule is not None and rule(op.attrs, led, op)
 
 
+_DEAR = frozenset(
+    ("convolution", "dot_general", "reduce", "reduce_window", "scatter", "select_and_scatter", "sort", "while")
+)
+"""Ops that each part would compute again where no images are in them."""
 _SIZES = ("shape", "limits", "sizes")
 """Attributes of sizes of axes; the first is that of the first axis."""
 

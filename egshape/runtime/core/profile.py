@@ -86,8 +86,8 @@ LONGEST = 120
 @dataclass(frozen=True)
 class Memory:
     """Bytes that a function holds beside its inputs and outputs: ``arena`` for one call at a time, as an expression
-    over the sizes of its inputs, ``constants``, and the arena at likely sizes. A batch that is run in parts takes less
-    than the expression says."""
+    over the sizes of its inputs, ``constants``, and the arena at likely sizes. A batch that is run in parts takes that
+    of the parts that run at a time."""
 
     arena: str
     constants: int

@@ -1,4 +1,4 @@
-; device_arrays.c: e65df3884ea8c99b9857e0aed40edb26636cea5af15c5970f32742591b07b4c1
+; device_arrays.c: 6abc0e457f3392fe2b9c1f6a2fbe972057d0a6b97aeeb8fadd7106369c03cd23
 ; Written by `make native`.
 
 %struct.run = type { ptr, ptr, ptr, ptr, ptr, i64, i64, %struct.streams }

@@ -1,4 +1,4 @@
-; events.c: 46f14e6243a27493636db4420e158fef085351cebc2ffa1d6dc1fba9776745ed
+; events.c: 576547d9f43778ec51846dfc933d5c72c023bda203a1a13cf9734a8fcd5f7014
 ; Written by `make native`.
 
 %struct.egs_log_row = type { i64, double, double }

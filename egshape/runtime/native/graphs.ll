@@ -1,4 +1,4 @@
-; graphs.c: 2bed0a259afe7d19f57b6eff62f7345dd157122e6ce3b6eef8f228cee8cce1a0
+; graphs.c: 2239808bc427f61764367cc2b9162b979e9463c262e8884f6f5d61dd3c49d71f
 ; Written by `make native`.
 
 define hidden ptr @egs_graph_row(ptr noundef %0, ptr noundef %1, ptr noundef readonly %2) nounwind {

@@ -1,4 +1,4 @@
-; host_arrays.c: 7eae960a6ab74d97bf1b3dc1f53afa10d280d717751222851aba5f861b26ab0f
+; host_arrays.c: 58ab0ca76fa73188b0a56703932633e835e8b07d671439bd3c8b0d715cef83c9
 ; Written by `make native`.
 
 %struct.egs_program_port = type { i64, i64, i64 }

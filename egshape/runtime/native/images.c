@@ -30,6 +30,7 @@ struct job {
     int64_t room; /* of a part's arena */
     int64_t slots; /* calls and arenas: one for each thread, or for each part where there are fewer of these */
     int64_t count; /* of the parts */
+    int64_t all; /* bytes of the arena of all images */
     int64_t pooled; /* whether a part's kernels use the pool */
     int32_t code;
 };
@@ -149,13 +150,26 @@ static int32_t grow(struct egs_call *call, int64_t bytes) {
     return call->arena ? 0 : EGS_MEMORY;
 }
 
-/* The job with the rooms and calls that its parts need; 0, or a code to end with. */
-static int32_t run(struct job *job, struct egs_call *call) {
+/* The same of the largest part. */
+static int64_t room_of(struct job *job) {
     int64_t room = arena_of(job, job->images), last = arena_of(job, job->batch - (job->count - 1) * job->images);
-    if (room < 0 || last < 0) {
+    return room < 0 || last < 0 ? -1 : room > last ? room : last;
+}
+
+/* Whether little is the same for all images, which each part does again; whatever the threads. */
+static int32_t is_worth_it(struct job *job) {
+    int64_t pooled = job->pooled;
+    job->pooled = 0;
+    job->room = room_of(job);
+    job->pooled = pooled;
+    return job->room >= 0 && job->count * job->room <= job->all + job->all / 2;
+}
+
+/* The job, whose parts get the rooms that they need; 0, or a code to end with. */
+static int32_t run(struct job *job, struct egs_call *call) {
+    if (!is_worth_it(job) || (job->pooled && (job->room = room_of(job)) < 0)) {
         return job->whole(call);
     }
-    job->room = room > last ? room : last;
     int32_t code = grow(call, job->slots * job->room);
     if (code) {
         return code;
@@ -187,7 +201,7 @@ int32_t egs_images(struct egs_call *call, const struct egs_images *program, egs_
     if (images >= batch || !has_room(call, program)) {
         return whole(call);
     }
-    int64_t count = (batch + images - 1) / images, threads = call->pool && call->threads > 1 ? call->threads : 1;
+    int64_t count = (batch + images - 1) / images, threads = egs_threads(call->pool);
     int64_t pooled = threads > 1 && (call->profile || 2 * count < threads), slots = pooled ? 1 : threads;
     if (count < slots) {
         slots = count;
@@ -205,6 +219,7 @@ int32_t egs_images(struct egs_call *call, const struct egs_images *program, egs_
         .batch = batch,
         .slots = slots,
         .count = count,
+        .all = call->error[0],
         .pooled = pooled,
     };
     if (!job.parts) {

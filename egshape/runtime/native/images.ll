@@ -1,8 +1,8 @@
-; images.c: 7dd076ed03a373a27e9e79c87ac137b7ee86bdba84ef35d4599c1dfda96ab9ce
+; images.c: 0c2d89fd48de5ac6b2fcc2469c7cb410ccddc5992563301bbb7e0b4cf312eeeb
 ; Written by `make native`.
 
 %struct.egs_call = type { ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, ptr }
-%struct.job = type { ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i32 }
+%struct.job = type { ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i32 }
 %struct.egs_images_port = type { i64, i64, i64 }
 
 define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) nounwind {
@@ -18,7 +18,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 
 12:                                               ; preds = %3
   %13 = tail call i32 %2(ptr noundef nonnull %0) nounwind
-  br label %235
+  br label %270
 
 14:                                               ; preds = %3
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(120) %4, ptr noundef nonnull align 8 dereferenceable(120) %0, i64 120, i1 false)
@@ -32,7 +32,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
   store i64 1, ptr %19, align 8
   %20 = call i32 %2(ptr noundef nonnull %4) nounwind
   %21 = icmp eq i32 %20, 15
-  br i1 %21, label %22, label %233
+  br i1 %21, label %22, label %268
 
 22:                                               ; preds = %14
   %23 = getelementptr inbounds i8, ptr %0, i64 64
@@ -145,221 +145,279 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 
 103:                                              ; preds = %53, %101, %44
   %104 = call i32 %2(ptr noundef %0) nounwind
-  br label %233
+  br label %268
 
 105:                                              ; preds = %49, %101
   %106 = add i64 %45, %47
   %107 = sdiv i64 %106, %47
   %108 = getelementptr inbounds i8, ptr %0, i64 72
   %109 = load ptr, ptr %108, align 8
-  %110 = icmp eq ptr %109, null
-  br i1 %110, label %125, label %111
+  %110 = call i64 @egs_threads(ptr noundef %109) nounwind
+  %111 = icmp sgt i64 %110, 1
+  br i1 %111, label %112, label %122
 
-111:                                              ; preds = %105
-  %112 = getelementptr inbounds i8, ptr %0, i64 80
-  %113 = load i64, ptr %112, align 8
-  %114 = icmp sgt i64 %113, 1
-  br i1 %114, label %115, label %125
+112:                                              ; preds = %105
+  %113 = getelementptr inbounds i8, ptr %0, i64 88
+  %114 = load ptr, ptr %113, align 8
+  %115 = icmp eq ptr %114, null
+  br i1 %115, label %116, label %122
 
-115:                                              ; preds = %111
-  %116 = getelementptr inbounds i8, ptr %0, i64 88
-  %117 = load ptr, ptr %116, align 8
-  %118 = icmp eq ptr %117, null
-  br i1 %118, label %119, label %125
+116:                                              ; preds = %112
+  %117 = shl nsw i64 %107, 1
+  %118 = icmp slt i64 %117, %110
+  %119 = freeze i1 %118
+  %120 = zext i1 %119 to i64
+  %121 = select i1 %119, i64 1, i64 %110
+  br label %122
 
-119:                                              ; preds = %115
-  %120 = shl nsw i64 %107, 1
-  %121 = icmp slt i64 %120, %113
-  %122 = freeze i1 %121
-  %123 = zext i1 %122 to i64
-  %124 = select i1 %122, i64 1, i64 %113
-  br label %125
+122:                                              ; preds = %116, %112, %105
+  %123 = phi i64 [ 0, %105 ], [ 1, %112 ], [ %120, %116 ]
+  %124 = phi i64 [ %110, %105 ], [ 1, %112 ], [ %121, %116 ]
+  %125 = call i64 @llvm.smin.i64(i64 %107, i64 %124)
+  %126 = getelementptr inbounds i8, ptr %1, i64 32
+  %127 = getelementptr inbounds i8, ptr %1, i64 16
+  %128 = load i64, ptr %127, align 8
+  %129 = load i64, ptr %50, align 8
+  %130 = add nsw i64 %129, %128
+  %131 = icmp sgt i64 %130, 0
+  br i1 %131, label %132, label %140
 
-125:                                              ; preds = %119, %115, %105, %111
-  %126 = phi i64 [ 0, %111 ], [ 0, %105 ], [ 1, %115 ], [ %123, %119 ]
-  %127 = phi i64 [ 1, %111 ], [ 1, %105 ], [ 1, %115 ], [ %124, %119 ]
-  %128 = call i64 @llvm.smin.i64(i64 %107, i64 %127)
-  %129 = getelementptr inbounds i8, ptr %1, i64 32
-  %130 = getelementptr inbounds i8, ptr %1, i64 16
-  %131 = load i64, ptr %130, align 8
-  %132 = add nsw i64 %131, %51
-  %133 = icmp sgt i64 %132, 0
-  br i1 %133, label %134, label %142
+132:                                              ; preds = %122, %132
+  %133 = phi i64 [ %138, %132 ], [ 0, %122 ]
+  %134 = phi i64 [ %137, %132 ], [ 0, %122 ]
+  %135 = getelementptr inbounds %struct.egs_images_port, ptr %126, i64 %133
+  %136 = load i64, ptr %135, align 8
+  %137 = add nsw i64 %136, %134
+  %138 = add nuw nsw i64 %133, 1
+  %139 = icmp eq i64 %138, %130
+  br i1 %139, label %140, label %132
 
-134:                                              ; preds = %125, %134
-  %135 = phi i64 [ %140, %134 ], [ 0, %125 ]
-  %136 = phi i64 [ %139, %134 ], [ 0, %125 ]
-  %137 = getelementptr inbounds %struct.egs_images_port, ptr %129, i64 %135
-  %138 = load i64, ptr %137, align 8
-  %139 = add nsw i64 %138, %136
-  %140 = add nuw nsw i64 %135, 1
-  %141 = icmp eq i64 %140, %132
-  br i1 %141, label %142, label %134
-
-142:                                              ; preds = %134, %125
-  %143 = phi i64 [ 0, %125 ], [ %139, %134 ]
-  %144 = add nsw i64 %143, %132
-  %145 = shl nsw i64 %144, 3
-  %146 = add nsw i64 %145, 183
-  %147 = sdiv i64 %146, 64
-  %148 = shl nsw i64 %147, 6
+140:                                              ; preds = %132, %122
+  %141 = phi i64 [ 0, %122 ], [ %137, %132 ]
+  %142 = add nsw i64 %141, %130
+  %143 = shl nsw i64 %142, 3
+  %144 = add nsw i64 %143, 183
+  %145 = sdiv i64 %144, 64
+  %146 = shl nsw i64 %145, 6
   store ptr %0, ptr %5, align 8
-  %149 = getelementptr inbounds i8, ptr %5, i64 8
-  store ptr %1, ptr %149, align 8
-  %150 = getelementptr inbounds i8, ptr %5, i64 16
-  store ptr %2, ptr %150, align 8
-  %151 = getelementptr inbounds i8, ptr %5, i64 24
-  %152 = mul nsw i64 %148, %128
-  %153 = call ptr @egs_memory(i64 noundef %152) nounwind
-  store ptr %153, ptr %151, align 8
-  %154 = getelementptr inbounds i8, ptr %5, i64 32
-  store i64 %148, ptr %154, align 8
-  %155 = getelementptr inbounds i8, ptr %5, i64 40
-  store i64 %47, ptr %155, align 8
-  %156 = getelementptr inbounds i8, ptr %5, i64 48
-  store i64 %10, ptr %156, align 8
-  %157 = getelementptr inbounds i8, ptr %5, i64 56
-  store i64 0, ptr %157, align 8
-  %158 = getelementptr inbounds i8, ptr %5, i64 64
-  store i64 %128, ptr %158, align 8
-  %159 = getelementptr inbounds i8, ptr %5, i64 72
-  store i64 %107, ptr %159, align 8
-  %160 = getelementptr inbounds i8, ptr %5, i64 80
-  store i64 %126, ptr %160, align 8
+  %147 = getelementptr inbounds i8, ptr %5, i64 8
+  store ptr %1, ptr %147, align 8
+  %148 = getelementptr inbounds i8, ptr %5, i64 16
+  store ptr %2, ptr %148, align 8
+  %149 = getelementptr inbounds i8, ptr %5, i64 24
+  %150 = mul nsw i64 %146, %125
+  %151 = call ptr @egs_memory(i64 noundef %150) nounwind
+  store ptr %151, ptr %149, align 8
+  %152 = getelementptr inbounds i8, ptr %5, i64 32
+  store i64 %146, ptr %152, align 8
+  %153 = getelementptr inbounds i8, ptr %5, i64 40
+  store i64 %47, ptr %153, align 8
+  %154 = getelementptr inbounds i8, ptr %5, i64 48
+  store i64 %10, ptr %154, align 8
+  %155 = getelementptr inbounds i8, ptr %5, i64 56
+  store i64 0, ptr %155, align 8
+  %156 = getelementptr inbounds i8, ptr %5, i64 64
+  store i64 %125, ptr %156, align 8
+  %157 = getelementptr inbounds i8, ptr %5, i64 72
+  store i64 %107, ptr %157, align 8
+  %158 = getelementptr inbounds i8, ptr %5, i64 80
+  %159 = load ptr, ptr %23, align 8
+  %160 = load i64, ptr %159, align 8
+  store i64 %160, ptr %158, align 8
   %161 = getelementptr inbounds i8, ptr %5, i64 88
-  store i32 0, ptr %161, align 8
-  %162 = icmp eq ptr %153, null
-  br i1 %162, label %231, label %163
+  %162 = getelementptr inbounds i8, ptr %5, i64 96
+  store i32 0, ptr %162, align 8
+  %163 = icmp eq ptr %151, null
+  br i1 %163, label %266, label %164
 
-163:                                              ; preds = %142
-  call fastcc void @narrow(ptr noundef nonnull %153, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
-  %164 = getelementptr inbounds i8, ptr %153, i64 104
-  store i64 2, ptr %164, align 8
-  %165 = call i32 %2(ptr noundef nonnull %153) nounwind
-  %166 = icmp eq i32 %165, 15
-  br i1 %166, label %167, label %171
+164:                                              ; preds = %140
+  store i64 0, ptr %161, align 8
+  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
+  %165 = getelementptr inbounds i8, ptr %151, i64 104
+  store i64 2, ptr %165, align 8
+  %166 = call i32 %2(ptr noundef nonnull %151) nounwind
+  %167 = icmp eq i32 %166, 15
+  br i1 %167, label %168, label %172
 
-167:                                              ; preds = %163
-  %168 = getelementptr inbounds i8, ptr %153, i64 64
-  %169 = load ptr, ptr %168, align 8
-  %170 = load i64, ptr %169, align 8
-  br label %171
+168:                                              ; preds = %164
+  %169 = getelementptr inbounds i8, ptr %151, i64 64
+  %170 = load ptr, ptr %169, align 8
+  %171 = load i64, ptr %170, align 8
+  br label %172
 
-171:                                              ; preds = %167, %163
-  %172 = phi i64 [ %170, %167 ], [ -1, %163 ]
-  %173 = add nsw i64 %107, -1
-  %174 = mul nsw i64 %173, %47
-  %175 = sub nsw i64 %10, %174
-  call fastcc void @narrow(ptr noundef nonnull %153, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %175)
-  store i64 2, ptr %164, align 8
-  %176 = call i32 %2(ptr noundef nonnull %153) nounwind
-  %177 = icmp eq i32 %176, 15
-  br i1 %177, label %178, label %185
+172:                                              ; preds = %168, %164
+  %173 = phi i64 [ %171, %168 ], [ -1, %164 ]
+  %174 = add nsw i64 %107, -1
+  %175 = mul nsw i64 %174, %47
+  %176 = sub nsw i64 %10, %175
+  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %176)
+  store i64 2, ptr %165, align 8
+  %177 = call i32 %2(ptr noundef nonnull %151) nounwind
+  %178 = icmp eq i32 %177, 15
+  br i1 %178, label %179, label %183
 
-178:                                              ; preds = %171
-  %179 = getelementptr inbounds i8, ptr %153, i64 64
-  %180 = load ptr, ptr %179, align 8
-  %181 = load i64, ptr %180, align 8
-  %182 = icmp slt i64 %172, 0
-  %183 = icmp slt i64 %181, 0
-  %184 = select i1 %182, i1 true, i1 %183
-  br i1 %184, label %185, label %187
+179:                                              ; preds = %172
+  %180 = getelementptr inbounds i8, ptr %151, i64 64
+  %181 = load ptr, ptr %180, align 8
+  %182 = load i64, ptr %181, align 8
+  br label %183
 
-185:                                              ; preds = %178, %171
-  %186 = call i32 %2(ptr noundef %0) nounwind
-  br label %228
+183:                                              ; preds = %179, %172
+  %184 = phi i64 [ %182, %179 ], [ -1, %172 ]
+  %185 = icmp slt i64 %173, 0
+  %186 = icmp slt i64 %184, 0
+  %187 = select i1 %185, i1 true, i1 %186
+  %188 = call i64 @llvm.smax.i64(i64 %173, i64 %184)
+  %189 = select i1 %187, i64 -1, i64 %188
+  store i64 %189, ptr %155, align 8
+  store i64 %123, ptr %161, align 8
+  %190 = icmp sgt i64 %189, -1
+  br i1 %190, label %191, label %221
 
-187:                                              ; preds = %178
-  %188 = call i64 @llvm.umax.i64(i64 %172, i64 %181)
-  store i64 %188, ptr %157, align 8
-  %189 = mul nsw i64 %128, %188
-  %190 = getelementptr inbounds i8, ptr %0, i64 8
-  %191 = load i64, ptr %190, align 8
-  %192 = icmp slt i64 %191, %189
-  br i1 %192, label %193, label %198
+191:                                              ; preds = %183
+  %192 = mul nsw i64 %107, %189
+  %193 = sdiv i64 %160, 2
+  %194 = add nsw i64 %193, %160
+  %195 = icmp sgt i64 %192, %194
+  br i1 %195, label %221, label %196
 
-193:                                              ; preds = %187
-  %194 = load ptr, ptr %0, align 8
-  call void @free(ptr noundef %194) nounwind
-  store i64 0, ptr %190, align 8
-  %195 = call ptr @egs_memory(i64 noundef %189) nounwind
-  store ptr %195, ptr %0, align 8
-  %196 = icmp eq ptr %195, null
-  %197 = select i1 %196, i64 0, i64 %189
-  store i64 %197, ptr %190, align 8
-  br i1 %196, label %228, label %198
+196:                                              ; preds = %191
+  %197 = icmp eq i64 %123, 0
+  br i1 %197, label %223, label %198
 
-198:                                              ; preds = %193, %187
-  %199 = icmp eq i64 %126, 0
-  br i1 %199, label %222, label %200
+198:                                              ; preds = %196
+  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
+  store i64 2, ptr %165, align 8
+  %199 = call i32 %2(ptr noundef nonnull %151) nounwind
+  %200 = icmp eq i32 %199, 15
+  br i1 %200, label %201, label %205
 
-200:                                              ; preds = %198
-  %201 = icmp sgt i64 %107, 0
-  br i1 %201, label %202, label %228
+201:                                              ; preds = %198
+  %202 = getelementptr inbounds i8, ptr %151, i64 64
+  %203 = load ptr, ptr %202, align 8
+  %204 = load i64, ptr %203, align 8
+  br label %205
 
-202:                                              ; preds = %200
-  %203 = icmp sgt i64 %107, %127
-  br label %207
+205:                                              ; preds = %201, %198
+  %206 = phi i64 [ %204, %201 ], [ -1, %198 ]
+  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %176)
+  store i64 2, ptr %165, align 8
+  %207 = call i32 %2(ptr noundef nonnull %151) nounwind
+  %208 = icmp eq i32 %207, 15
+  br i1 %208, label %209, label %213
 
-204:                                              ; preds = %207
-  %205 = add nuw nsw i64 %208, 1
-  %206 = icmp eq i64 %205, %107
-  br i1 %206, label %228, label %207
+209:                                              ; preds = %205
+  %210 = getelementptr inbounds i8, ptr %151, i64 64
+  %211 = load ptr, ptr %210, align 8
+  %212 = load i64, ptr %211, align 8
+  br label %213
 
-207:                                              ; preds = %202, %204
-  %208 = phi i64 [ %205, %204 ], [ 0, %202 ]
-  %209 = select i1 %203, i64 0, i64 %208
-  %210 = mul nsw i64 %209, %148
-  %211 = getelementptr inbounds i8, ptr %153, i64 %210
-  %212 = mul nsw i64 %47, %208
-  %213 = sub nsw i64 %10, %212
-  %214 = call i64 @llvm.smin.i64(i64 %213, i64 %47)
-  call fastcc void @narrow(ptr noundef nonnull %211, ptr noundef nonnull %5, i64 noundef %212, i64 noundef %214)
-  %215 = load ptr, ptr %0, align 8
-  %216 = mul nuw nsw i64 %188, %209
-  %217 = getelementptr inbounds i8, ptr %215, i64 %216
-  store ptr %217, ptr %211, align 8
-  %218 = getelementptr inbounds i8, ptr %211, i64 8
-  store i64 %188, ptr %218, align 8
-  %219 = call i32 %2(ptr noundef nonnull %211) nounwind
-  %220 = icmp eq i32 %219, 0
-  br i1 %220, label %204, label %221
+213:                                              ; preds = %209, %205
+  %214 = phi i64 [ %212, %209 ], [ -1, %205 ]
+  %215 = icmp slt i64 %206, 0
+  %216 = icmp slt i64 %214, 0
+  %217 = select i1 %215, i1 true, i1 %216
+  %218 = call i64 @llvm.smax.i64(i64 %206, i64 %214)
+  %219 = select i1 %217, i64 -1, i64 %218
+  store i64 %219, ptr %155, align 8
+  %220 = icmp slt i64 %219, 0
+  br i1 %220, label %221, label %223
 
-221:                                              ; preds = %207
-  store atomic i32 %219, ptr %161 monotonic, align 8
-  br label %228
+221:                                              ; preds = %213, %191, %183
+  %222 = call i32 %2(ptr noundef nonnull %0) nounwind
+  br label %263
 
-222:                                              ; preds = %198
-  %223 = load ptr, ptr %108, align 8
-  call void @egs_session(ptr noundef %223, i32 noundef 1) nounwind
-  %224 = load ptr, ptr %108, align 8
-  call void @egs_parallel(ptr noundef %224, ptr noundef nonnull @run_parts, ptr noundef nonnull %5, i64 noundef %107, i64 noundef 1) nounwind
-  %225 = load ptr, ptr %108, align 8
-  call void @egs_session(ptr noundef %225, i32 noundef -1) nounwind
-  %226 = load i32, ptr %161, align 8
-  %227 = load ptr, ptr %151, align 8
-  br label %228
+223:                                              ; preds = %213, %196
+  %224 = phi i64 [ %218, %213 ], [ %188, %196 ]
+  %225 = mul nsw i64 %125, %224
+  %226 = getelementptr inbounds i8, ptr %0, i64 8
+  %227 = load i64, ptr %226, align 8
+  %228 = icmp slt i64 %227, %225
+  br i1 %228, label %229, label %234
 
-228:                                              ; preds = %204, %200, %221, %222, %185, %193
-  %229 = phi ptr [ %153, %185 ], [ %153, %193 ], [ %227, %222 ], [ %153, %221 ], [ %153, %200 ], [ %153, %204 ]
-  %230 = phi i32 [ %186, %185 ], [ 3, %193 ], [ %226, %222 ], [ %219, %221 ], [ 0, %200 ], [ 0, %204 ]
-  call void @free(ptr noundef %229) nounwind
-  br label %231
+229:                                              ; preds = %223
+  %230 = load ptr, ptr %0, align 8
+  call void @free(ptr noundef %230) nounwind
+  store i64 0, ptr %226, align 8
+  %231 = call ptr @egs_memory(i64 noundef %225) nounwind
+  store ptr %231, ptr %0, align 8
+  %232 = icmp eq ptr %231, null
+  %233 = select i1 %232, i64 0, i64 %225
+  store i64 %233, ptr %226, align 8
+  br i1 %232, label %263, label %234
 
-231:                                              ; preds = %142, %228
-  %232 = phi i32 [ %230, %228 ], [ 3, %142 ]
-  br label %233
+234:                                              ; preds = %229, %223
+  br i1 %197, label %257, label %235
 
-233:                                              ; preds = %103, %231, %14
-  %234 = phi i32 [ %20, %14 ], [ %104, %103 ], [ %232, %231 ]
-  br label %235
+235:                                              ; preds = %234
+  %236 = icmp sgt i64 %107, 0
+  br i1 %236, label %237, label %263
 
-235:                                              ; preds = %233, %12
-  %236 = phi i32 [ %13, %12 ], [ %234, %233 ]
-  ret i32 %236
+237:                                              ; preds = %235
+  %238 = icmp sgt i64 %107, %124
+  br label %242
+
+239:                                              ; preds = %242
+  %240 = add nuw nsw i64 %243, 1
+  %241 = icmp eq i64 %240, %107
+  br i1 %241, label %263, label %242
+
+242:                                              ; preds = %237, %239
+  %243 = phi i64 [ %240, %239 ], [ 0, %237 ]
+  %244 = select i1 %238, i64 0, i64 %243
+  %245 = mul nsw i64 %244, %146
+  %246 = getelementptr inbounds i8, ptr %151, i64 %245
+  %247 = mul nsw i64 %47, %243
+  %248 = sub nsw i64 %10, %247
+  %249 = call i64 @llvm.smin.i64(i64 %248, i64 %47)
+  call fastcc void @narrow(ptr noundef nonnull %246, ptr noundef nonnull %5, i64 noundef %247, i64 noundef %249)
+  %250 = load ptr, ptr %0, align 8
+  %251 = mul nuw nsw i64 %224, %244
+  %252 = getelementptr inbounds i8, ptr %250, i64 %251
+  store ptr %252, ptr %246, align 8
+  %253 = getelementptr inbounds i8, ptr %246, i64 8
+  store i64 %224, ptr %253, align 8
+  %254 = call i32 %2(ptr noundef nonnull %246) nounwind
+  %255 = icmp eq i32 %254, 0
+  br i1 %255, label %239, label %256
+
+256:                                              ; preds = %242
+  store atomic i32 %254, ptr %162 monotonic, align 8
+  br label %263
+
+257:                                              ; preds = %234
+  %258 = load ptr, ptr %108, align 8
+  call void @egs_session(ptr noundef %258, i32 noundef 1) nounwind
+  %259 = load ptr, ptr %108, align 8
+  call void @egs_parallel(ptr noundef %259, ptr noundef nonnull @run_parts, ptr noundef nonnull %5, i64 noundef %107, i64 noundef 1) nounwind
+  %260 = load ptr, ptr %108, align 8
+  call void @egs_session(ptr noundef %260, i32 noundef -1) nounwind
+  %261 = load i32, ptr %162, align 8
+  %262 = load ptr, ptr %149, align 8
+  br label %263
+
+263:                                              ; preds = %239, %235, %256, %257, %221, %229
+  %264 = phi ptr [ %151, %221 ], [ %151, %229 ], [ %262, %257 ], [ %151, %256 ], [ %151, %235 ], [ %151, %239 ]
+  %265 = phi i32 [ %222, %221 ], [ 3, %229 ], [ %261, %257 ], [ %254, %256 ], [ 0, %235 ], [ 0, %239 ]
+  call void @free(ptr noundef %264) nounwind
+  br label %266
+
+266:                                              ; preds = %140, %263
+  %267 = phi i32 [ %265, %263 ], [ 3, %140 ]
+  br label %268
+
+268:                                              ; preds = %103, %266, %14
+  %269 = phi i32 [ %20, %14 ], [ %104, %103 ], [ %267, %266 ]
+  br label %270
+
+270:                                              ; preds = %268, %12
+  %271 = phi i32 [ %13, %12 ], [ %269, %268 ]
+  ret i32 %271
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias writeonly, ptr noalias readonly, i64, i1 immarg) nounwind
+
+declare i64 @egs_threads(ptr noundef)
 
 declare ptr @egs_memory(i64 noundef)
 
@@ -416,7 +474,7 @@ define internal void @run_parts(ptr noundef %0, i64 noundef %1, i64 noundef %2, 
   br i1 %42, label %15, label %43
 
 43:                                               ; preds = %18
-  %44 = getelementptr inbounds i8, ptr %0, i64 88
+  %44 = getelementptr inbounds i8, ptr %0, i64 96
   store atomic i32 %41, ptr %44 monotonic, align 8
   br label %45
 
@@ -547,7 +605,7 @@ define internal fastcc void @narrow(ptr noundef %0, ptr noundef readonly %1, i64
   br i1 %87, label %40, label %47
 
 88:                                               ; preds = %111, %40
-  %89 = getelementptr inbounds i8, ptr %1, i64 80
+  %89 = getelementptr inbounds i8, ptr %1, i64 88
   %90 = load i64, ptr %89, align 8
   %91 = icmp eq i64 %90, 0
   br i1 %91, label %121, label %124
@@ -601,6 +659,6 @@ define internal fastcc void @narrow(ptr noundef %0, ptr noundef readonly %1, i64
 
 declare ptr @memcpy(ptr noundef, ptr noundef, i64 noundef)
 
-declare i64 @llvm.smin.i64(i64, i64) nounwind
+declare i64 @llvm.smax.i64(i64, i64) nounwind
 
-declare i64 @llvm.umax.i64(i64, i64) nounwind
+declare i64 @llvm.smin.i64(i64, i64) nounwind

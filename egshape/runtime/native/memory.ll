@@ -1,4 +1,4 @@
-; memory.c: 42bc253623ffcb73ed3428d606a34a4c0b1d238e4d24586446115a27c3e506ca
+; memory.c: 722ba278fe0e39d7745f4340a9aadc3c77ffac98fb4e840996e73c6dc3381a1d
 ; Written by `make native`.
 
 define hidden ptr @egs_memory(i64 noundef %0) nounwind {

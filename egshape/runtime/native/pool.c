@@ -128,6 +128,8 @@ static void *work(void *argument) {
     return NULL; /* never */
 }
 
+int64_t egs_threads(const struct pool *pool) { return pool ? pool->threads : 1; }
+
 void egs_session(struct pool *pool, int32_t by) {
     if (pool) {
         __atomic_fetch_add(&pool->sessions, by, __ATOMIC_RELAXED);

@@ -12,6 +12,8 @@ struct pool;
 /* A pool of `threads` threads, the caller's included; it is never freed, as its threads never end. NULL: no memory, or
    no pool on this system. */
 EGS_EXPORT struct pool *egshape_pool(int32_t threads);
+/* Its threads, the caller's included: tasks get a lower number of a worker than this. 1 for NULL. */
+int64_t egs_threads(const struct pool *pool);
 /* A program begins (1) or ends (-1): workers look for jobs while one runs. */
 void egs_session(struct pool *pool, int32_t by);
 /* Run a task over [0, total) in chunks. */

@@ -1,4 +1,4 @@
-; pool_aarch64.c: c61a573aa5adfdc58a24577c5435037ad15909acd41e58a7977d9f20640606ec
+; pool_aarch64.c: 2ec48ff41fc788ec36efed458e88224634e731dc78d3d93ecafac2e31ba6f1c4
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 98, align 8

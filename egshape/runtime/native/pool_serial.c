@@ -8,6 +8,11 @@ struct pool *egshape_pool(int32_t threads) {
     return NULL;
 }
 
+int64_t egs_threads(const struct pool *pool) {
+    (void)pool;
+    return 1;
+}
+
 void egs_session(struct pool *pool, int32_t by) {
     (void)pool;
     (void)by;

@@ -1,4 +1,4 @@
-; pool_x86_64.c: 55cded89e3c203ed5fe18e8fb08447c9f5aad58001b4b8ff7f3d89f14923a666
+; pool_x86_64.c: 95a4b48dad138d7b7c5a1c3d18e8a4fb03e8ddcf72d0620cb554083db53eff63
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 202, align 8

@@ -1,4 +1,4 @@
-; products.c: 494958709680282c738dab37fd8d56ab9abf091116568a1a542e4c101c6fe43b
+; products.c: ccedc58a8a27803e4d801dbc8a72b2a2eba6152ccdccf8541f3d2b1f0ddcd090
 ; Written by `make native`.
 
 %struct.egs_product_row = type { %struct.egs_product_key, ptr, ptr, ptr, ptr, [8 x i64] }

@@ -1,4 +1,4 @@
-; redzones.c: ebb7d3c04caf00e17e977907906d40b0899ced7f06803eacdd92326c85ae93e8
+; redzones.c: e8b396f23197323408abe452c55341123b661a47ffe7971f095aca6c97558773
 ; Written by `make native`.
 
 define hidden i32 @egs_broken(ptr noundef readonly %0, i64 noundef %1) nounwind {

@@ -1,4 +1,4 @@
-; timing.c: b7947a0a3d69222abaa9897eee3a50dfb99d1df3a19e065550ce4597132c2276
+; timing.c: 0738a38dcc570a528c0cc6bc8abf7e5832752e636cd79dd4658f85b9c1966c81
 ; Written by `make native`.
 
 define hidden i64 @egs_clock() nounwind {

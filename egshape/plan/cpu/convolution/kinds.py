@@ -35,8 +35,8 @@ def is_product(op: Op) -> bool:
 
 
 def in_parts(p: Steps, op: Op) -> bool:
-    """Whether it is one of sums of f32 in parts: a constant kernel, channels last, and enough products of each element of the
-    input."""
+    """Whether it is one of sums of f32 in parts: a constant kernel, channels last, and enough products of each element
+    of the input."""
     if not p.target.tiles or not is_product(op):
         return False
     a, kernel = op.attrs, op.operands[1].type.dims

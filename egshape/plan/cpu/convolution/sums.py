@@ -49,7 +49,7 @@ class Sums(Operands):
             return [*self.summed(values, source, sizes, weights, image, feature, places), *stores]
 
         def nest(skipped: Sequence[int] = ()) -> Axes:
-            return [each for axis in range(len(spots) + 2) if axis not in skipped for each in by_axis[axis]]
+            return [each for axis in sorted(by_axis) if axis not in skipped for each in by_axis[axis]]
 
         if self.last and self.written_out:
             features = by_axis[self.o_feature]
