@@ -16,7 +16,7 @@ static const struct {
 static int64_t refused = -1, runs; /* the first image of a call that fails */
 static struct pool *pool;
 
-/* Output [n, OUT] of input [n, ROW] and of one number for all; its arena is written to from end to end. */
+/* Output [n, OUT] of input [n, ROW] and of one number for all; its arena is written to in each page, from end to end. */
 static int32_t whole(struct egs_call *call) {
     int64_t images = call->sizes[0], total = images * PER_IMAGE + fixed;
     int32_t same = call->shapes[0] == images && call->shapes[1] == OUT;
@@ -35,7 +35,9 @@ static int32_t whole(struct egs_call *call) {
         call->arena = aligned_alloc(64, (size_t)total);
         call->room = total;
     }
-    memset(call->arena, (int)images, (size_t)total);
+    for (int64_t at = 0; at < total; at += 4096) {
+        ((char *)call->arena)[at] = ((char *)call->arena)[total - 1 - at] = (char)images;
+    }
     const float *x = call->inputs[0];
     float *y = call->outputs[0];
     if ((int64_t)x[0] == refused) {
