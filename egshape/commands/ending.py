@@ -40,3 +40,10 @@ def ending(run: Callable[[], object]) -> int:
         )
         return 2
     return 0
+
+
+def problem(error: Exception, what: str) -> str:
+    """What a command that goes on says of an error; one of our own is to be reported with ``what``."""
+    if isinstance(error, EgshapeError):
+        return str(error)
+    return f"a fault of ours, {type(error).__name__}: {error} (please report it with the {what})"

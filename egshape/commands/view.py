@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from egshape.commands.ending import problem
 from egshape.commands.files import load_model, read_facts
 from egshape.commands.optimizing import optimized
 from egshape.commands.options import (
@@ -94,15 +95,10 @@ def follow(live: Live, watched: Watched, page: Callable[[], str]) -> None:
         watched.look()
         try:
             live.show(page())
-        except EgshapeError as error:
-            _problem(live, str(error))
-        except Exception as fault:
-            _problem(live, f"a fault of ours, {type(fault).__name__}: {fault} (please report it with the model)")
-
-
-def _problem(live: Live, text: str) -> None:
-    live.say("problem", text)
-    say(f"egshape: {text}")
+        except Exception as error:
+            text = problem(error, "model")
+            live.say("problem", text)
+            say(f"egshape: {text}")
 
 
 class Watched:

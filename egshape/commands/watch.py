@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from egshape.commands.ending import problem
 from egshape.commands.files import load_model
 from egshape.commands.options import JsonOpt, OpsOpt
 from egshape.commands.terminal import progress, put, say
-from egshape.errors import EgshapeError
 from egshape.show import print_table
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ def _go_on(watched: Watch, as_json: bool) -> None:
         stamp = watched.stamp()
         try:
             before = _look(watched, before, as_json)
-        except EgshapeError as error:
-            say(f"egshape: {error}")
-        except Exception as fault:  # the next save is waited for, whatever this one brought
-            say(f"egshape: a fault of ours, {type(fault).__name__}: {fault} (please report it with the rules)")
+        except Exception as error:  # the next save is waited for, whatever this one brought
+            say(f"egshape: {problem(error, 'rules')}")
         say("egshape: waiting for the next save (Ctrl-C ends)")
         while watched.stamp() == stamp:
             time.sleep(EVERY)

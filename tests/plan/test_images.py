@@ -1,9 +1,12 @@
 """Which graphs do the same to each image (``plan/analysis/images.py``), one op at a time."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from egshape.dims import Dim, const, symbol
+from egshape.ir.graph import Value
 from egshape.plan.analysis.images import images
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
@@ -108,20 +111,16 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("what", SAME)
-def test_the_same_for_each_image(what: str) -> None:
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [(make, wanted) for table, wanted in ((SAME, "n"), (OTHER, "")) for make in table.values()],
+    ids=[*SAME, *OTHER],
+)
+def test_what_is_the_same_for_each_image(make: Callable[[Images, Value], Value], wanted: str) -> None:
     b, x = begun()
-    graph = graph_of(b.b, SAME[what](b, x))
-    assert images(graph) == "n"
-    assert plan(graph).images == "n"
-
-
-@pytest.mark.parametrize("what", OTHER)
-def test_not_the_same_for_each_image(what: str) -> None:
-    b, x = begun()
-    graph = graph_of(b.b, OTHER[what](b, x))
-    assert images(graph) == ""
-    assert plan(graph).images == ""
+    graph = graph_of(b.b, make(b, x))
+    assert images(graph) == wanted
+    assert plan(graph).images == wanted
 
 
 def test_what_is_dear_and_the_same_for_all_images_is_not_done_again_for_each_part() -> None:

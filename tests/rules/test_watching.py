@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from egshape.cli import main
 from egshape.commands import watch
 from egshape.commands.work import Done
-from egshape.rulebook.watching import Look, changes
+from egshape.rulebook.watching import Look, Watch, changes
 from tests import interruptible
 
 Captured = pytest.CaptureFixture[str]
@@ -280,22 +281,22 @@ def test_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch, capsys:
     """The next save is looked at as any other one."""
     stamps = iter([1, 2, 2, 3])
 
-    class Faulty:
+    class Faulty(Watch):
         looks = 0
 
-        def stamp(self) -> int:
+        def stamp(self) -> tuple[tuple[str, int, int], ...]:
             found = next(stamps, None)
             if found is None:
                 raise KeyboardInterrupt
-            return found
+            return (("mine.egg", found, 0),)
 
-        def look(self, progress: object) -> object:
+        def look(self, progress: Callable[[str], None] = lambda name: None) -> tuple[Look, str]:
             self.looks += 1
             raise RuntimeError("of the engine")
 
-    watched = Faulty()
+    watched = Faulty(["mine.egg"], {})
     monkeypatch.setattr(watch, "EVERY", 0)
     with pytest.raises(KeyboardInterrupt):
-        watch._go_on(watched, False)  # type: ignore[arg-type]
+        watch._go_on(watched, False)
     assert watched.looks == 2
     assert capsys.readouterr().err.count("a fault of ours, RuntimeError: of the engine") == 2

@@ -31,11 +31,12 @@ def images(graph: Graph) -> str:
 def runs_in_parts(program: Program, name: str) -> bool:
     """Whether a program of such a graph does nothing but run kernels, reads the symbol from first axes only, and checks
     of it only what holds for each part."""
-    read = {name for name, (number, axis, _, _) in program.symbols.items() if not axis and program.inputs[number].shape}
-    first = {_symbol(port.shape[:1]) for port in program.inputs}
-    if name not in first or program.symbols.get(name, (0, 1, 1, 0))[1:] != (0, 1, 0):
+    led = {_symbol(port.shape[:1]) for port in program.inputs}
+    _, *form = program.symbols.get(name, (0, 1, 1, 0))
+    others = {each for each, (_, axis, _, _) in program.symbols.items() if not axis}
+    if name not in led or form != [0, 1, 0] or not others <= led:
         return False
-    if any(port.over is not None for port in program.outputs) or any(other not in first for other in read):
+    if any(port.over is not None for port in program.outputs):
         return False
     for step in program.steps:
         if not isinstance(step, Run | Copy | CheckSizes):

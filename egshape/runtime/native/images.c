@@ -57,7 +57,7 @@ static int64_t stride_of(const struct egs_images_port *port, const int64_t *size
 }
 
 /* A call on images [first, first + count), with the tables of a part. Its arena is not set. */
-static void narrow(struct part *part, const struct job *job, int64_t first, int64_t count) {
+static void narrow(struct part *part, const struct job *job, int64_t first, int64_t count, int64_t pooled) {
     const struct egs_call *call = job->call;
     const struct egs_images_port *ports = ports_of(job->program);
     int64_t inputs = job->program->inputs, outputs = job->program->outputs, axes = axes_of(ports, inputs);
@@ -86,7 +86,7 @@ static void narrow(struct part *part, const struct job *job, int64_t first, int6
         targets[k] = (char *)call->outputs[k] + first * stride_of(ports, shape);
         shape += ports->rank;
     }
-    if (!job->pooled) {
+    if (!pooled) {
         part->call.pool = NULL;
         part->call.threads = 1;
     }
@@ -98,7 +98,7 @@ static void run_parts(void *argument, int64_t first, int64_t last, int64_t worke
         int64_t slot = job->slots == job->count ? k : worker;
         struct part *part = (void *)(job->parts + slot * job->bytes);
         int64_t from = k * job->images, left = job->batch - from;
-        narrow(part, job, from, left < job->images ? left : job->images);
+        narrow(part, job, from, left < job->images ? left : job->images, job->pooled);
         part->call.arena = (char *)job->call->arena + slot * job->room;
         part->call.room = job->room;
         int32_t code = job->whole(&part->call);
@@ -110,9 +110,9 @@ static void run_parts(void *argument, int64_t first, int64_t last, int64_t worke
 }
 
 /* Bytes of the arena of a part of so many images; -1: the program refuses them, which the caller shall hear of all. */
-static int64_t arena_of(struct job *job, int64_t images) {
+static int64_t arena_of(const struct job *job, int64_t images, int64_t pooled) {
     struct part *part = (void *)job->parts;
-    narrow(part, job, 0, images);
+    narrow(part, job, 0, images, pooled);
     part->call.strict = EGS_MEASURE;
     return job->whole(&part->call) == EGS_MEASURED ? part->call.error[0] : -1;
 }
@@ -151,23 +151,18 @@ static int32_t grow(struct egs_call *call, int64_t bytes) {
 }
 
 /* The same of the largest part. */
-static int64_t room_of(struct job *job) {
-    int64_t room = arena_of(job, job->images), last = arena_of(job, job->batch - (job->count - 1) * job->images);
+static int64_t room_of(const struct job *job, int64_t pooled) {
+    int64_t left = job->batch - (job->count - 1) * job->images, room = arena_of(job, job->images, pooled);
+    int64_t last = left == job->images ? room : arena_of(job, left, pooled);
     return room < 0 || last < 0 ? -1 : room > last ? room : last;
 }
 
-/* Whether little is the same for all images, which each part does again; whatever the threads. */
-static int32_t is_worth_it(struct job *job) {
-    int64_t pooled = job->pooled;
-    job->pooled = 0;
-    job->room = room_of(job);
-    job->pooled = pooled;
-    return job->room >= 0 && job->count * job->room <= job->all + job->all / 2;
-}
-
-/* The job, whose parts get the rooms that they need; 0, or a code to end with. */
+/* The job, whose parts get the rooms that they need; 0, or a code to end with. Where much is the same for all images,
+   which each part would do again, it is done for all at once: whatever the threads. */
 static int32_t run(struct job *job, struct egs_call *call) {
-    if (!is_worth_it(job) || (job->pooled && (job->room = room_of(job)) < 0)) {
+    int64_t alone = room_of(job, 0);
+    job->room = job->pooled ? room_of(job, 1) : alone;
+    if (alone < 0 || job->room < 0 || job->count * alone > job->all + job->all / 2) {
         return job->whole(call);
     }
     int32_t code = grow(call, job->slots * job->room);

@@ -1,4 +1,4 @@
-; images.c: 0c2d89fd48de5ac6b2fcc2469c7cb410ccddc5992563301bbb7e0b4cf312eeeb
+; images.c: 2ac0ec9abff0b48616da408027aa266630b5c431bb32d7812230fd1b51c186d7
 ; Written by `make native`.
 
 %struct.egs_call = type { ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, ptr }
@@ -18,7 +18,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 
 12:                                               ; preds = %3
   %13 = tail call i32 %2(ptr noundef nonnull %0) nounwind
-  br label %270
+  br label %227
 
 14:                                               ; preds = %3
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(120) %4, ptr noundef nonnull align 8 dereferenceable(120) %0, i64 120, i1 false)
@@ -32,7 +32,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
   store i64 1, ptr %19, align 8
   %20 = call i32 %2(ptr noundef nonnull %4) nounwind
   %21 = icmp eq i32 %20, 15
-  br i1 %21, label %22, label %268
+  br i1 %21, label %22, label %225
 
 22:                                               ; preds = %14
   %23 = getelementptr inbounds i8, ptr %0, i64 64
@@ -145,7 +145,7 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
 
 103:                                              ; preds = %53, %101, %44
   %104 = call i32 %2(ptr noundef %0) nounwind
-  br label %268
+  br label %225
 
 105:                                              ; preds = %49, %101
   %106 = add i64 %45, %47
@@ -225,194 +225,125 @@ define hidden i32 @egs_images(ptr noundef %0, ptr noundef %1, ptr noundef %2) no
   %160 = load i64, ptr %159, align 8
   store i64 %160, ptr %158, align 8
   %161 = getelementptr inbounds i8, ptr %5, i64 88
+  store i64 %123, ptr %161, align 8
   %162 = getelementptr inbounds i8, ptr %5, i64 96
   store i32 0, ptr %162, align 8
   %163 = icmp eq ptr %151, null
-  br i1 %163, label %266, label %164
+  br i1 %163, label %223, label %164
 
 164:                                              ; preds = %140
-  store i64 0, ptr %161, align 8
-  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
-  %165 = getelementptr inbounds i8, ptr %151, i64 104
-  store i64 2, ptr %165, align 8
-  %166 = call i32 %2(ptr noundef nonnull %151) nounwind
-  %167 = icmp eq i32 %166, 15
-  br i1 %167, label %168, label %172
+  %165 = call fastcc i64 @room_of(ptr noundef nonnull %5, i64 noundef 0)
+  %166 = icmp eq i64 %123, 0
+  br i1 %166, label %169, label %167
 
-168:                                              ; preds = %164
-  %169 = getelementptr inbounds i8, ptr %151, i64 64
-  %170 = load ptr, ptr %169, align 8
-  %171 = load i64, ptr %170, align 8
-  br label %172
+167:                                              ; preds = %164
+  %168 = call fastcc i64 @room_of(ptr noundef nonnull %5, i64 noundef 1)
+  br label %169
 
-172:                                              ; preds = %168, %164
-  %173 = phi i64 [ %171, %168 ], [ -1, %164 ]
-  %174 = add nsw i64 %107, -1
-  %175 = mul nsw i64 %174, %47
-  %176 = sub nsw i64 %10, %175
-  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %176)
-  store i64 2, ptr %165, align 8
-  %177 = call i32 %2(ptr noundef nonnull %151) nounwind
-  %178 = icmp eq i32 %177, 15
-  br i1 %178, label %179, label %183
+169:                                              ; preds = %167, %164
+  %170 = phi i64 [ %168, %167 ], [ %165, %164 ]
+  store i64 %170, ptr %155, align 8
+  %171 = icmp slt i64 %165, 0
+  %172 = icmp slt i64 %170, 0
+  %173 = select i1 %171, i1 true, i1 %172
+  br i1 %173, label %179, label %174
 
-179:                                              ; preds = %172
-  %180 = getelementptr inbounds i8, ptr %151, i64 64
-  %181 = load ptr, ptr %180, align 8
-  %182 = load i64, ptr %181, align 8
-  br label %183
+174:                                              ; preds = %169
+  %175 = mul nsw i64 %107, %165
+  %176 = sdiv i64 %160, 2
+  %177 = add nsw i64 %176, %160
+  %178 = icmp sgt i64 %175, %177
+  br i1 %178, label %179, label %181
 
-183:                                              ; preds = %179, %172
-  %184 = phi i64 [ %182, %179 ], [ -1, %172 ]
-  %185 = icmp slt i64 %173, 0
-  %186 = icmp slt i64 %184, 0
-  %187 = select i1 %185, i1 true, i1 %186
-  %188 = call i64 @llvm.smax.i64(i64 %173, i64 %184)
-  %189 = select i1 %187, i64 -1, i64 %188
-  store i64 %189, ptr %155, align 8
-  store i64 %123, ptr %161, align 8
-  %190 = icmp sgt i64 %189, -1
-  br i1 %190, label %191, label %221
+179:                                              ; preds = %174, %169
+  %180 = call i32 %2(ptr noundef nonnull %0) nounwind
+  br label %220
 
-191:                                              ; preds = %183
-  %192 = mul nsw i64 %107, %189
-  %193 = sdiv i64 %160, 2
-  %194 = add nsw i64 %193, %160
-  %195 = icmp sgt i64 %192, %194
-  br i1 %195, label %221, label %196
+181:                                              ; preds = %174
+  %182 = mul nsw i64 %125, %170
+  %183 = getelementptr inbounds i8, ptr %0, i64 8
+  %184 = load i64, ptr %183, align 8
+  %185 = icmp slt i64 %184, %182
+  br i1 %185, label %186, label %191
 
-196:                                              ; preds = %191
-  %197 = icmp eq i64 %123, 0
-  br i1 %197, label %223, label %198
+186:                                              ; preds = %181
+  %187 = load ptr, ptr %0, align 8
+  call void @free(ptr noundef %187) nounwind
+  store i64 0, ptr %183, align 8
+  %188 = call ptr @egs_memory(i64 noundef %182) nounwind
+  store ptr %188, ptr %0, align 8
+  %189 = icmp eq ptr %188, null
+  %190 = select i1 %189, i64 0, i64 %182
+  store i64 %190, ptr %183, align 8
+  br i1 %189, label %220, label %191
 
-198:                                              ; preds = %196
-  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %47)
-  store i64 2, ptr %165, align 8
-  %199 = call i32 %2(ptr noundef nonnull %151) nounwind
-  %200 = icmp eq i32 %199, 15
-  br i1 %200, label %201, label %205
+191:                                              ; preds = %186, %181
+  br i1 %166, label %214, label %192
 
-201:                                              ; preds = %198
-  %202 = getelementptr inbounds i8, ptr %151, i64 64
-  %203 = load ptr, ptr %202, align 8
-  %204 = load i64, ptr %203, align 8
-  br label %205
+192:                                              ; preds = %191
+  %193 = icmp sgt i64 %107, 0
+  br i1 %193, label %194, label %220
 
-205:                                              ; preds = %201, %198
-  %206 = phi i64 [ %204, %201 ], [ -1, %198 ]
-  call fastcc void @narrow(ptr noundef nonnull %151, ptr noundef nonnull readonly %5, i64 noundef 0, i64 noundef %176)
-  store i64 2, ptr %165, align 8
-  %207 = call i32 %2(ptr noundef nonnull %151) nounwind
-  %208 = icmp eq i32 %207, 15
-  br i1 %208, label %209, label %213
+194:                                              ; preds = %192
+  %195 = icmp sgt i64 %107, %124
+  br label %199
 
-209:                                              ; preds = %205
-  %210 = getelementptr inbounds i8, ptr %151, i64 64
-  %211 = load ptr, ptr %210, align 8
-  %212 = load i64, ptr %211, align 8
-  br label %213
+196:                                              ; preds = %199
+  %197 = add nuw nsw i64 %200, 1
+  %198 = icmp eq i64 %197, %107
+  br i1 %198, label %220, label %199
 
-213:                                              ; preds = %209, %205
-  %214 = phi i64 [ %212, %209 ], [ -1, %205 ]
-  %215 = icmp slt i64 %206, 0
-  %216 = icmp slt i64 %214, 0
-  %217 = select i1 %215, i1 true, i1 %216
-  %218 = call i64 @llvm.smax.i64(i64 %206, i64 %214)
-  %219 = select i1 %217, i64 -1, i64 %218
-  store i64 %219, ptr %155, align 8
-  %220 = icmp slt i64 %219, 0
-  br i1 %220, label %221, label %223
+199:                                              ; preds = %194, %196
+  %200 = phi i64 [ %197, %196 ], [ 0, %194 ]
+  %201 = select i1 %195, i64 0, i64 %200
+  %202 = mul nsw i64 %201, %146
+  %203 = getelementptr inbounds i8, ptr %151, i64 %202
+  %204 = mul nsw i64 %47, %200
+  %205 = sub nsw i64 %10, %204
+  %206 = call i64 @llvm.smin.i64(i64 %205, i64 %47)
+  call fastcc void @narrow(ptr noundef nonnull %203, ptr noundef nonnull %5, i64 noundef %204, i64 noundef %206, i64 noundef %123)
+  %207 = load ptr, ptr %0, align 8
+  %208 = mul nuw nsw i64 %170, %201
+  %209 = getelementptr inbounds i8, ptr %207, i64 %208
+  store ptr %209, ptr %203, align 8
+  %210 = getelementptr inbounds i8, ptr %203, i64 8
+  store i64 %170, ptr %210, align 8
+  %211 = call i32 %2(ptr noundef nonnull %203) nounwind
+  %212 = icmp eq i32 %211, 0
+  br i1 %212, label %196, label %213
 
-221:                                              ; preds = %213, %191, %183
-  %222 = call i32 %2(ptr noundef nonnull %0) nounwind
-  br label %263
+213:                                              ; preds = %199
+  store atomic i32 %211, ptr %162 monotonic, align 8
+  br label %220
 
-223:                                              ; preds = %213, %196
-  %224 = phi i64 [ %218, %213 ], [ %188, %196 ]
-  %225 = mul nsw i64 %125, %224
-  %226 = getelementptr inbounds i8, ptr %0, i64 8
-  %227 = load i64, ptr %226, align 8
-  %228 = icmp slt i64 %227, %225
-  br i1 %228, label %229, label %234
+214:                                              ; preds = %191
+  %215 = load ptr, ptr %108, align 8
+  call void @egs_session(ptr noundef %215, i32 noundef 1) nounwind
+  %216 = load ptr, ptr %108, align 8
+  call void @egs_parallel(ptr noundef %216, ptr noundef nonnull @run_parts, ptr noundef nonnull %5, i64 noundef %107, i64 noundef 1) nounwind
+  %217 = load ptr, ptr %108, align 8
+  call void @egs_session(ptr noundef %217, i32 noundef -1) nounwind
+  %218 = load i32, ptr %162, align 8
+  %219 = load ptr, ptr %149, align 8
+  br label %220
 
-229:                                              ; preds = %223
-  %230 = load ptr, ptr %0, align 8
-  call void @free(ptr noundef %230) nounwind
-  store i64 0, ptr %226, align 8
-  %231 = call ptr @egs_memory(i64 noundef %225) nounwind
-  store ptr %231, ptr %0, align 8
-  %232 = icmp eq ptr %231, null
-  %233 = select i1 %232, i64 0, i64 %225
-  store i64 %233, ptr %226, align 8
-  br i1 %232, label %263, label %234
+220:                                              ; preds = %196, %192, %213, %214, %179, %186
+  %221 = phi ptr [ %151, %179 ], [ %151, %186 ], [ %219, %214 ], [ %151, %213 ], [ %151, %192 ], [ %151, %196 ]
+  %222 = phi i32 [ %180, %179 ], [ 3, %186 ], [ %218, %214 ], [ %211, %213 ], [ 0, %192 ], [ 0, %196 ]
+  call void @free(ptr noundef %221) nounwind
+  br label %223
 
-234:                                              ; preds = %229, %223
-  br i1 %197, label %257, label %235
+223:                                              ; preds = %140, %220
+  %224 = phi i32 [ %222, %220 ], [ 3, %140 ]
+  br label %225
 
-235:                                              ; preds = %234
-  %236 = icmp sgt i64 %107, 0
-  br i1 %236, label %237, label %263
+225:                                              ; preds = %103, %223, %14
+  %226 = phi i32 [ %20, %14 ], [ %104, %103 ], [ %224, %223 ]
+  br label %227
 
-237:                                              ; preds = %235
-  %238 = icmp sgt i64 %107, %124
-  br label %242
-
-239:                                              ; preds = %242
-  %240 = add nuw nsw i64 %243, 1
-  %241 = icmp eq i64 %240, %107
-  br i1 %241, label %263, label %242
-
-242:                                              ; preds = %237, %239
-  %243 = phi i64 [ %240, %239 ], [ 0, %237 ]
-  %244 = select i1 %238, i64 0, i64 %243
-  %245 = mul nsw i64 %244, %146
-  %246 = getelementptr inbounds i8, ptr %151, i64 %245
-  %247 = mul nsw i64 %47, %243
-  %248 = sub nsw i64 %10, %247
-  %249 = call i64 @llvm.smin.i64(i64 %248, i64 %47)
-  call fastcc void @narrow(ptr noundef nonnull %246, ptr noundef nonnull %5, i64 noundef %247, i64 noundef %249)
-  %250 = load ptr, ptr %0, align 8
-  %251 = mul nuw nsw i64 %224, %244
-  %252 = getelementptr inbounds i8, ptr %250, i64 %251
-  store ptr %252, ptr %246, align 8
-  %253 = getelementptr inbounds i8, ptr %246, i64 8
-  store i64 %224, ptr %253, align 8
-  %254 = call i32 %2(ptr noundef nonnull %246) nounwind
-  %255 = icmp eq i32 %254, 0
-  br i1 %255, label %239, label %256
-
-256:                                              ; preds = %242
-  store atomic i32 %254, ptr %162 monotonic, align 8
-  br label %263
-
-257:                                              ; preds = %234
-  %258 = load ptr, ptr %108, align 8
-  call void @egs_session(ptr noundef %258, i32 noundef 1) nounwind
-  %259 = load ptr, ptr %108, align 8
-  call void @egs_parallel(ptr noundef %259, ptr noundef nonnull @run_parts, ptr noundef nonnull %5, i64 noundef %107, i64 noundef 1) nounwind
-  %260 = load ptr, ptr %108, align 8
-  call void @egs_session(ptr noundef %260, i32 noundef -1) nounwind
-  %261 = load i32, ptr %162, align 8
-  %262 = load ptr, ptr %149, align 8
-  br label %263
-
-263:                                              ; preds = %239, %235, %256, %257, %221, %229
-  %264 = phi ptr [ %151, %221 ], [ %151, %229 ], [ %262, %257 ], [ %151, %256 ], [ %151, %235 ], [ %151, %239 ]
-  %265 = phi i32 [ %222, %221 ], [ 3, %229 ], [ %261, %257 ], [ %254, %256 ], [ 0, %235 ], [ 0, %239 ]
-  call void @free(ptr noundef %264) nounwind
-  br label %266
-
-266:                                              ; preds = %140, %263
-  %267 = phi i32 [ %265, %263 ], [ 3, %140 ]
-  br label %268
-
-268:                                              ; preds = %103, %266, %14
-  %269 = phi i32 [ %20, %14 ], [ %104, %103 ], [ %267, %266 ]
-  br label %270
-
-270:                                              ; preds = %268, %12
-  %271 = phi i32 [ %13, %12 ], [ %269, %268 ]
-  ret i32 %271
+227:                                              ; preds = %225, %12
+  %228 = phi i32 [ %13, %12 ], [ %226, %225 ]
+  ret i32 %228
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias writeonly, ptr noalias readonly, i64, i1 immarg) nounwind
@@ -423,9 +354,68 @@ declare ptr @egs_memory(i64 noundef)
 
 declare void @free(ptr noundef)
 
+define internal fastcc i64 @room_of(ptr noundef readonly %0, i64 noundef %1) nounwind {
+  %3 = getelementptr inbounds i8, ptr %0, i64 48
+  %4 = load i64, ptr %3, align 8
+  %5 = getelementptr inbounds i8, ptr %0, i64 72
+  %6 = load i64, ptr %5, align 8
+  %7 = add nsw i64 %6, -1
+  %8 = getelementptr inbounds i8, ptr %0, i64 40
+  %9 = load i64, ptr %8, align 8
+  %10 = mul nsw i64 %7, %9
+  %11 = sub nsw i64 %4, %10
+  %12 = getelementptr inbounds i8, ptr %0, i64 24
+  %13 = load ptr, ptr %12, align 8
+  tail call fastcc void @narrow(ptr noundef %13, ptr noundef readonly %0, i64 noundef 0, i64 noundef %9, i64 noundef %1)
+  %14 = getelementptr inbounds i8, ptr %13, i64 104
+  store i64 2, ptr %14, align 8
+  %15 = getelementptr inbounds i8, ptr %0, i64 16
+  %16 = load ptr, ptr %15, align 8
+  %17 = tail call i32 %16(ptr noundef %13) nounwind
+  %18 = icmp eq i32 %17, 15
+  br i1 %18, label %19, label %23
+
+19:                                               ; preds = %2
+  %20 = getelementptr inbounds i8, ptr %13, i64 64
+  %21 = load ptr, ptr %20, align 8
+  %22 = load i64, ptr %21, align 8
+  br label %23
+
+23:                                               ; preds = %2, %19
+  %24 = phi i64 [ %22, %19 ], [ -1, %2 ]
+  %25 = load i64, ptr %8, align 8
+  %26 = icmp eq i64 %11, %25
+  br i1 %26, label %37, label %27
+
+27:                                               ; preds = %23
+  %28 = load ptr, ptr %12, align 8
+  tail call fastcc void @narrow(ptr noundef %28, ptr noundef nonnull readonly %0, i64 noundef 0, i64 noundef %11, i64 noundef %1)
+  %29 = getelementptr inbounds i8, ptr %28, i64 104
+  store i64 2, ptr %29, align 8
+  %30 = load ptr, ptr %15, align 8
+  %31 = tail call i32 %30(ptr noundef %28) nounwind
+  %32 = icmp eq i32 %31, 15
+  br i1 %32, label %33, label %37
+
+33:                                               ; preds = %27
+  %34 = getelementptr inbounds i8, ptr %28, i64 64
+  %35 = load ptr, ptr %34, align 8
+  %36 = load i64, ptr %35, align 8
+  br label %37
+
+37:                                               ; preds = %33, %27, %23
+  %38 = phi i64 [ %24, %23 ], [ %36, %33 ], [ -1, %27 ]
+  %39 = icmp slt i64 %24, 0
+  %40 = icmp slt i64 %38, 0
+  %41 = select i1 %39, i1 true, i1 %40
+  %42 = tail call i64 @llvm.smax.i64(i64 %24, i64 %38)
+  %43 = select i1 %41, i64 -1, i64 %42
+  ret i64 %43
+}
+
 define internal void @run_parts(ptr noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) nounwind {
   %5 = icmp slt i64 %1, %2
-  br i1 %5, label %6, label %45
+  br i1 %5, label %6, label %47
 
 6:                                                ; preds = %4
   %7 = getelementptr inbounds i8, ptr %0, i64 64
@@ -434,51 +424,53 @@ define internal void @run_parts(ptr noundef %0, i64 noundef %1, i64 noundef %2, 
   %10 = getelementptr inbounds i8, ptr %0, i64 32
   %11 = getelementptr inbounds i8, ptr %0, i64 40
   %12 = getelementptr inbounds i8, ptr %0, i64 48
-  %13 = getelementptr inbounds i8, ptr %0, i64 56
-  %14 = getelementptr inbounds i8, ptr %0, i64 16
-  br label %18
+  %13 = getelementptr inbounds i8, ptr %0, i64 88
+  %14 = getelementptr inbounds i8, ptr %0, i64 56
+  %15 = getelementptr inbounds i8, ptr %0, i64 16
+  br label %19
 
-15:                                               ; preds = %18
-  %16 = add i64 %19, 1
-  %17 = icmp eq i64 %16, %2
-  br i1 %17, label %45, label %18
+16:                                               ; preds = %19
+  %17 = add i64 %20, 1
+  %18 = icmp eq i64 %17, %2
+  br i1 %18, label %47, label %19
 
-18:                                               ; preds = %6, %15
-  %19 = phi i64 [ %1, %6 ], [ %16, %15 ]
-  %20 = load i64, ptr %7, align 8
-  %21 = load i64, ptr %8, align 8
-  %22 = icmp eq i64 %20, %21
-  %23 = select i1 %22, i64 %19, i64 %3
-  %24 = load ptr, ptr %9, align 8
-  %25 = load i64, ptr %10, align 8
-  %26 = mul nsw i64 %23, %25
-  %27 = getelementptr inbounds i8, ptr %24, i64 %26
-  %28 = load i64, ptr %11, align 8
-  %29 = mul nsw i64 %28, %19
-  %30 = load i64, ptr %12, align 8
-  %31 = sub nsw i64 %30, %29
-  %32 = tail call i64 @llvm.smin.i64(i64 %31, i64 %28)
-  tail call fastcc void @narrow(ptr noundef %27, ptr noundef %0, i64 noundef %29, i64 noundef %32)
-  %33 = load ptr, ptr %0, align 8
-  %34 = load ptr, ptr %33, align 8
-  %35 = load i64, ptr %13, align 8
-  %36 = mul nsw i64 %35, %23
-  %37 = getelementptr inbounds i8, ptr %34, i64 %36
-  store ptr %37, ptr %27, align 8
-  %38 = load i64, ptr %13, align 8
-  %39 = getelementptr inbounds i8, ptr %27, i64 8
-  store i64 %38, ptr %39, align 8
-  %40 = load ptr, ptr %14, align 8
-  %41 = tail call i32 %40(ptr noundef nonnull %27) nounwind
-  %42 = icmp eq i32 %41, 0
-  br i1 %42, label %15, label %43
+19:                                               ; preds = %6, %16
+  %20 = phi i64 [ %1, %6 ], [ %17, %16 ]
+  %21 = load i64, ptr %7, align 8
+  %22 = load i64, ptr %8, align 8
+  %23 = icmp eq i64 %21, %22
+  %24 = select i1 %23, i64 %20, i64 %3
+  %25 = load ptr, ptr %9, align 8
+  %26 = load i64, ptr %10, align 8
+  %27 = mul nsw i64 %24, %26
+  %28 = getelementptr inbounds i8, ptr %25, i64 %27
+  %29 = load i64, ptr %11, align 8
+  %30 = mul nsw i64 %29, %20
+  %31 = load i64, ptr %12, align 8
+  %32 = sub nsw i64 %31, %30
+  %33 = tail call i64 @llvm.smin.i64(i64 %32, i64 %29)
+  %34 = load i64, ptr %13, align 8
+  tail call fastcc void @narrow(ptr noundef %28, ptr noundef %0, i64 noundef %30, i64 noundef %33, i64 noundef %34)
+  %35 = load ptr, ptr %0, align 8
+  %36 = load ptr, ptr %35, align 8
+  %37 = load i64, ptr %14, align 8
+  %38 = mul nsw i64 %37, %24
+  %39 = getelementptr inbounds i8, ptr %36, i64 %38
+  store ptr %39, ptr %28, align 8
+  %40 = load i64, ptr %14, align 8
+  %41 = getelementptr inbounds i8, ptr %28, i64 8
+  store i64 %40, ptr %41, align 8
+  %42 = load ptr, ptr %15, align 8
+  %43 = tail call i32 %42(ptr noundef nonnull %28) nounwind
+  %44 = icmp eq i32 %43, 0
+  br i1 %44, label %16, label %45
 
-43:                                               ; preds = %18
-  %44 = getelementptr inbounds i8, ptr %0, i64 96
-  store atomic i32 %41, ptr %44 monotonic, align 8
-  br label %45
+45:                                               ; preds = %19
+  %46 = getelementptr inbounds i8, ptr %0, i64 96
+  store atomic i32 %43, ptr %46 monotonic, align 8
+  br label %47
 
-45:                                               ; preds = %15, %4, %43
+47:                                               ; preds = %16, %4, %45
   ret void
 }
 
@@ -486,174 +478,172 @@ declare void @egs_session(ptr noundef, i32 noundef)
 
 declare void @egs_parallel(ptr noundef, ptr noundef, ptr noundef, i64 noundef, i64 noundef)
 
-define internal fastcc void @narrow(ptr noundef %0, ptr noundef readonly %1, i64 noundef %2, i64 noundef %3) nounwind {
-  %5 = load ptr, ptr %1, align 8
-  %6 = getelementptr inbounds i8, ptr %1, i64 8
-  %7 = load ptr, ptr %6, align 8
-  %8 = getelementptr inbounds i8, ptr %7, i64 32
-  %9 = getelementptr inbounds i8, ptr %7, i64 16
-  %10 = load i64, ptr %9, align 8
-  %11 = getelementptr inbounds i8, ptr %7, i64 24
-  %12 = load i64, ptr %11, align 8
-  %13 = icmp sgt i64 %10, 0
-  br i1 %13, label %14, label %22
+define internal fastcc void @narrow(ptr noundef %0, ptr noundef readonly %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) nounwind {
+  %6 = load ptr, ptr %1, align 8
+  %7 = getelementptr inbounds i8, ptr %1, i64 8
+  %8 = load ptr, ptr %7, align 8
+  %9 = getelementptr inbounds i8, ptr %8, i64 32
+  %10 = getelementptr inbounds i8, ptr %8, i64 16
+  %11 = load i64, ptr %10, align 8
+  %12 = getelementptr inbounds i8, ptr %8, i64 24
+  %13 = load i64, ptr %12, align 8
+  %14 = icmp sgt i64 %11, 0
+  br i1 %14, label %15, label %23
 
-14:                                               ; preds = %4, %14
-  %15 = phi i64 [ %20, %14 ], [ 0, %4 ]
-  %16 = phi i64 [ %19, %14 ], [ 0, %4 ]
-  %17 = getelementptr inbounds %struct.egs_images_port, ptr %8, i64 %15
-  %18 = load i64, ptr %17, align 8
-  %19 = add nsw i64 %18, %16
-  %20 = add nuw nsw i64 %15, 1
-  %21 = icmp eq i64 %20, %10
-  br i1 %21, label %22, label %14
+15:                                               ; preds = %5, %15
+  %16 = phi i64 [ %21, %15 ], [ 0, %5 ]
+  %17 = phi i64 [ %20, %15 ], [ 0, %5 ]
+  %18 = getelementptr inbounds %struct.egs_images_port, ptr %9, i64 %16
+  %19 = load i64, ptr %18, align 8
+  %20 = add nsw i64 %19, %17
+  %21 = add nuw nsw i64 %16, 1
+  %22 = icmp eq i64 %21, %11
+  br i1 %22, label %23, label %15
 
-22:                                               ; preds = %14, %4
-  %23 = phi i64 [ 0, %4 ], [ %19, %14 ]
-  %24 = getelementptr inbounds i8, ptr %0, i64 120
-  %25 = getelementptr inbounds ptr, ptr %24, i64 %10
-  %26 = getelementptr inbounds i64, ptr %25, i64 %12
-  tail call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(120) %0, ptr noundef nonnull align 8 dereferenceable(120) %5, i64 120, i1 false)
-  %27 = getelementptr inbounds i8, ptr %0, i64 16
-  store ptr %24, ptr %27, align 8
-  %28 = getelementptr inbounds i8, ptr %0, i64 40
+23:                                               ; preds = %15, %5
+  %24 = phi i64 [ 0, %5 ], [ %20, %15 ]
+  %25 = getelementptr inbounds i8, ptr %0, i64 120
+  %26 = getelementptr inbounds ptr, ptr %25, i64 %11
+  %27 = getelementptr inbounds i64, ptr %26, i64 %13
+  tail call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(120) %0, ptr noundef nonnull align 8 dereferenceable(120) %6, i64 120, i1 false)
+  %28 = getelementptr inbounds i8, ptr %0, i64 16
   store ptr %25, ptr %28, align 8
-  %29 = getelementptr inbounds i8, ptr %0, i64 24
+  %29 = getelementptr inbounds i8, ptr %0, i64 40
   store ptr %26, ptr %29, align 8
-  %30 = getelementptr inbounds i64, ptr %26, i64 %23
-  %31 = getelementptr inbounds i8, ptr %0, i64 56
-  store ptr %30, ptr %31, align 8
-  %32 = getelementptr inbounds i8, ptr %0, i64 104
-  store i64 0, ptr %32, align 8
-  %33 = getelementptr inbounds i8, ptr %5, i64 24
-  %34 = load ptr, ptr %33, align 8
-  %35 = shl i64 %23, 3
-  %36 = tail call ptr @memcpy(ptr noundef nonnull %26, ptr noundef %34, i64 noundef %35) nounwind
-  br i1 %13, label %37, label %40
+  %30 = getelementptr inbounds i8, ptr %0, i64 24
+  store ptr %27, ptr %30, align 8
+  %31 = getelementptr inbounds i64, ptr %27, i64 %24
+  %32 = getelementptr inbounds i8, ptr %0, i64 56
+  store ptr %31, ptr %32, align 8
+  %33 = getelementptr inbounds i8, ptr %0, i64 104
+  store i64 0, ptr %33, align 8
+  %34 = getelementptr inbounds i8, ptr %6, i64 24
+  %35 = load ptr, ptr %34, align 8
+  %36 = shl i64 %24, 3
+  %37 = tail call ptr @memcpy(ptr noundef nonnull %27, ptr noundef %35, i64 noundef %36) nounwind
+  br i1 %14, label %38, label %41
 
-37:                                               ; preds = %22
-  %38 = load ptr, ptr %33, align 8
-  %39 = getelementptr inbounds i8, ptr %5, i64 16
-  br label %47
+38:                                               ; preds = %23
+  %39 = load ptr, ptr %34, align 8
+  %40 = getelementptr inbounds i8, ptr %6, i64 16
+  br label %48
 
-40:                                               ; preds = %81, %22
-  %41 = phi ptr [ %8, %22 ], [ %86, %81 ]
-  %42 = icmp sgt i64 %12, 0
-  br i1 %42, label %43, label %88
+41:                                               ; preds = %82, %23
+  %42 = phi ptr [ %9, %23 ], [ %87, %82 ]
+  %43 = icmp sgt i64 %13, 0
+  br i1 %43, label %44, label %89
 
-43:                                               ; preds = %40
-  %44 = getelementptr inbounds i8, ptr %5, i64 56
-  %45 = load ptr, ptr %44, align 8
-  %46 = getelementptr inbounds i8, ptr %5, i64 40
-  br label %92
+44:                                               ; preds = %41
+  %45 = getelementptr inbounds i8, ptr %6, i64 56
+  %46 = load ptr, ptr %45, align 8
+  %47 = getelementptr inbounds i8, ptr %6, i64 40
+  br label %91
 
-47:                                               ; preds = %37, %81
-  %48 = phi ptr [ %8, %37 ], [ %86, %81 ]
-  %49 = phi i64 [ 0, %37 ], [ %85, %81 ]
-  %50 = phi ptr [ %38, %37 ], [ %83, %81 ]
-  %51 = phi ptr [ %26, %37 ], [ %84, %81 ]
-  %52 = getelementptr inbounds i8, ptr %48, i64 16
-  %53 = load i64, ptr %52, align 8
-  %54 = icmp eq i64 %53, 0
-  br i1 %54, label %71, label %55
+48:                                               ; preds = %38, %82
+  %49 = phi ptr [ %9, %38 ], [ %87, %82 ]
+  %50 = phi i64 [ 0, %38 ], [ %86, %82 ]
+  %51 = phi ptr [ %39, %38 ], [ %84, %82 ]
+  %52 = phi ptr [ %27, %38 ], [ %85, %82 ]
+  %53 = getelementptr inbounds i8, ptr %49, i64 16
+  %54 = load i64, ptr %53, align 8
+  %55 = icmp eq i64 %54, 0
+  br i1 %55, label %72, label %56
 
-55:                                               ; preds = %47
-  %56 = getelementptr inbounds i8, ptr %48, i64 8
-  %57 = load i64, ptr %56, align 8
-  %58 = load i64, ptr %48, align 8
-  %59 = icmp sgt i64 %58, 1
-  br i1 %59, label %60, label %68
+56:                                               ; preds = %48
+  %57 = getelementptr inbounds i8, ptr %49, i64 8
+  %58 = load i64, ptr %57, align 8
+  %59 = load i64, ptr %49, align 8
+  %60 = icmp sgt i64 %59, 1
+  br i1 %60, label %61, label %69
 
-60:                                               ; preds = %55, %60
-  %61 = phi i64 [ %66, %60 ], [ 1, %55 ]
-  %62 = phi i64 [ %65, %60 ], [ %57, %55 ]
-  %63 = getelementptr inbounds i64, ptr %50, i64 %61
-  %64 = load i64, ptr %63, align 8
-  %65 = mul nsw i64 %64, %62
-  %66 = add nuw nsw i64 %61, 1
-  %67 = icmp eq i64 %66, %58
-  br i1 %67, label %68, label %60
+61:                                               ; preds = %56, %61
+  %62 = phi i64 [ %67, %61 ], [ 1, %56 ]
+  %63 = phi i64 [ %66, %61 ], [ %58, %56 ]
+  %64 = getelementptr inbounds i64, ptr %51, i64 %62
+  %65 = load i64, ptr %64, align 8
+  %66 = mul nsw i64 %65, %63
+  %67 = add nuw nsw i64 %62, 1
+  %68 = icmp eq i64 %67, %59
+  br i1 %68, label %69, label %61
 
-68:                                               ; preds = %60, %55
-  %69 = phi i64 [ %57, %55 ], [ %65, %60 ]
-  %70 = mul nsw i64 %69, %2
-  br label %71
+69:                                               ; preds = %61, %56
+  %70 = phi i64 [ %58, %56 ], [ %66, %61 ]
+  %71 = mul nsw i64 %70, %2
+  br label %72
 
-71:                                               ; preds = %47, %68
-  %72 = phi i64 [ %70, %68 ], [ 0, %47 ]
-  %73 = load ptr, ptr %39, align 8
-  %74 = getelementptr inbounds ptr, ptr %73, i64 %49
-  %75 = load ptr, ptr %74, align 8
-  %76 = getelementptr inbounds i8, ptr %75, i64 %72
-  %77 = getelementptr inbounds ptr, ptr %24, i64 %49
-  store ptr %76, ptr %77, align 8
-  %78 = load i64, ptr %52, align 8
-  %79 = icmp eq i64 %78, 0
-  br i1 %79, label %81, label %80
+72:                                               ; preds = %48, %69
+  %73 = phi i64 [ %71, %69 ], [ 0, %48 ]
+  %74 = load ptr, ptr %40, align 8
+  %75 = getelementptr inbounds ptr, ptr %74, i64 %50
+  %76 = load ptr, ptr %75, align 8
+  %77 = getelementptr inbounds i8, ptr %76, i64 %73
+  %78 = getelementptr inbounds ptr, ptr %25, i64 %50
+  store ptr %77, ptr %78, align 8
+  %79 = load i64, ptr %53, align 8
+  %80 = icmp eq i64 %79, 0
+  br i1 %80, label %82, label %81
 
-80:                                               ; preds = %71
-  store i64 %3, ptr %51, align 8
-  br label %81
+81:                                               ; preds = %72
+  store i64 %3, ptr %52, align 8
+  br label %82
 
-81:                                               ; preds = %80, %71
-  %82 = load i64, ptr %48, align 8
-  %83 = getelementptr inbounds i64, ptr %50, i64 %82
-  %84 = getelementptr inbounds i64, ptr %51, i64 %82
-  %85 = add nuw nsw i64 %49, 1
-  %86 = getelementptr inbounds i8, ptr %48, i64 24
-  %87 = icmp eq i64 %85, %10
-  br i1 %87, label %40, label %47
+82:                                               ; preds = %81, %72
+  %83 = load i64, ptr %49, align 8
+  %84 = getelementptr inbounds i64, ptr %51, i64 %83
+  %85 = getelementptr inbounds i64, ptr %52, i64 %83
+  %86 = add nuw nsw i64 %50, 1
+  %87 = getelementptr inbounds i8, ptr %49, i64 24
+  %88 = icmp eq i64 %86, %11
+  br i1 %88, label %41, label %48
 
-88:                                               ; preds = %111, %40
-  %89 = getelementptr inbounds i8, ptr %1, i64 88
-  %90 = load i64, ptr %89, align 8
-  %91 = icmp eq i64 %90, 0
-  br i1 %91, label %121, label %124
+89:                                               ; preds = %110, %41
+  %90 = icmp eq i64 %4, 0
+  br i1 %90, label %120, label %123
 
-92:                                               ; preds = %43, %111
-  %93 = phi i64 [ 0, %43 ], [ %118, %111 ]
-  %94 = phi ptr [ %41, %43 ], [ %119, %111 ]
-  %95 = phi ptr [ %45, %43 ], [ %117, %111 ]
-  %96 = load ptr, ptr %46, align 8
-  %97 = getelementptr inbounds ptr, ptr %96, i64 %93
-  %98 = load ptr, ptr %97, align 8
-  %99 = getelementptr inbounds i8, ptr %94, i64 8
-  %100 = load i64, ptr %99, align 8
-  %101 = load i64, ptr %94, align 8
-  %102 = icmp sgt i64 %101, 1
-  br i1 %102, label %103, label %111
+91:                                               ; preds = %44, %110
+  %92 = phi i64 [ 0, %44 ], [ %117, %110 ]
+  %93 = phi ptr [ %42, %44 ], [ %118, %110 ]
+  %94 = phi ptr [ %46, %44 ], [ %116, %110 ]
+  %95 = load ptr, ptr %47, align 8
+  %96 = getelementptr inbounds ptr, ptr %95, i64 %92
+  %97 = load ptr, ptr %96, align 8
+  %98 = getelementptr inbounds i8, ptr %93, i64 8
+  %99 = load i64, ptr %98, align 8
+  %100 = load i64, ptr %93, align 8
+  %101 = icmp sgt i64 %100, 1
+  br i1 %101, label %102, label %110
 
-103:                                              ; preds = %92, %103
-  %104 = phi i64 [ %109, %103 ], [ 1, %92 ]
-  %105 = phi i64 [ %108, %103 ], [ %100, %92 ]
-  %106 = getelementptr inbounds i64, ptr %95, i64 %104
-  %107 = load i64, ptr %106, align 8
-  %108 = mul nsw i64 %107, %105
-  %109 = add nuw nsw i64 %104, 1
-  %110 = icmp eq i64 %109, %101
-  br i1 %110, label %111, label %103
+102:                                              ; preds = %91, %102
+  %103 = phi i64 [ %108, %102 ], [ 1, %91 ]
+  %104 = phi i64 [ %107, %102 ], [ %99, %91 ]
+  %105 = getelementptr inbounds i64, ptr %94, i64 %103
+  %106 = load i64, ptr %105, align 8
+  %107 = mul nsw i64 %106, %104
+  %108 = add nuw nsw i64 %103, 1
+  %109 = icmp eq i64 %108, %100
+  br i1 %109, label %110, label %102
 
-111:                                              ; preds = %103, %92
-  %112 = phi i64 [ %100, %92 ], [ %108, %103 ]
-  %113 = mul nsw i64 %112, %2
-  %114 = getelementptr inbounds i8, ptr %98, i64 %113
-  %115 = getelementptr inbounds ptr, ptr %25, i64 %93
-  store ptr %114, ptr %115, align 8
-  %116 = load i64, ptr %94, align 8
-  %117 = getelementptr inbounds i64, ptr %95, i64 %116
-  %118 = add nuw nsw i64 %93, 1
-  %119 = getelementptr inbounds i8, ptr %94, i64 24
-  %120 = icmp eq i64 %118, %12
-  br i1 %120, label %88, label %92
+110:                                              ; preds = %102, %91
+  %111 = phi i64 [ %99, %91 ], [ %107, %102 ]
+  %112 = mul nsw i64 %111, %2
+  %113 = getelementptr inbounds i8, ptr %97, i64 %112
+  %114 = getelementptr inbounds ptr, ptr %26, i64 %92
+  store ptr %113, ptr %114, align 8
+  %115 = load i64, ptr %93, align 8
+  %116 = getelementptr inbounds i64, ptr %94, i64 %115
+  %117 = add nuw nsw i64 %92, 1
+  %118 = getelementptr inbounds i8, ptr %93, i64 24
+  %119 = icmp eq i64 %117, %13
+  br i1 %119, label %89, label %91
 
-121:                                              ; preds = %88
-  %122 = getelementptr inbounds i8, ptr %0, i64 72
-  store ptr null, ptr %122, align 8
-  %123 = getelementptr inbounds i8, ptr %0, i64 80
-  store i64 1, ptr %123, align 8
-  br label %124
+120:                                              ; preds = %89
+  %121 = getelementptr inbounds i8, ptr %0, i64 72
+  store ptr null, ptr %121, align 8
+  %122 = getelementptr inbounds i8, ptr %0, i64 80
+  store i64 1, ptr %122, align 8
+  br label %123
 
-124:                                              ; preds = %121, %88
+123:                                              ; preds = %120, %89
   ret void
 }
 
