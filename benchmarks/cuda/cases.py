@@ -27,6 +27,7 @@ from benchmarks.cuda import checks, graphs
 from benchmarks.cuda import models as cuda_models
 from benchmarks.cuda.bench import random_arrays
 from benchmarks.cuda.weights import TYPES, hollow, named, weights
+from egshape.errors import Unsupported
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.runtime.core.function import CompiledFunction
@@ -34,6 +35,8 @@ from egshape.runtime.core.function import CompiledFunction
 Sizes = dict[str, int]
 Compiler = Callable[[Graph], CompiledFunction]
 ARCHITECTURES = ("sm_90",)
+PROGRAMS = 200
+"""Random programs that are checked."""
 WRONG = {"f32": 1e-4, "f16": 5e-3, "bf16": 2e-2}
 """How far results may be from f64's, in length."""
 
@@ -271,9 +274,10 @@ CASES = (
 
 
 def compiled(graph: Graph) -> CompiledFunction:
-    """The graph for all architectures."""
+    """The graph for all architectures. Raises Unsupported if it is no program that an artifact holds."""
     found = egshape.compile(graph, "cuda", architectures=ARCHITECTURES, optimize=False)
-    assert isinstance(found, CompiledFunction)
+    if not isinstance(found, CompiledFunction):
+        raise Unsupported(f"{graph.name} runs partly in Python ({type(found).__name__})")
     return found
 
 
@@ -400,8 +404,10 @@ def main() -> None:
     if not chosen.only and chosen.models.is_dir():
         print(checks.models(chosen.folder, chosen.models, compiled), "sample models")
     if not chosen.only and not chosen.without_ops:
-        count, refused = checks.ops(chosen.folder, compiled)
-        print(f"{count} ops in {time.perf_counter() - begin:.0f} s; not compiled: {', '.join(refused) or 'none'}")
+        for kind, made in (("ops", checks.ops), ("programs", partial(checks.programs, seeds=range(PROGRAMS)))):
+            count, refused = made(chosen.folder, compiled)
+            said = f"not compiled: {', '.join(refused) or 'none'}"
+            print(f"{count} {kind} in {time.perf_counter() - begin:.0f} s; {said}", flush=True)
     size = sum(each.stat().st_size for each in chosen.folder.iterdir())
     print(f"{size / 2**20:.1f} MiB")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +22,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Compiler = Callable[[Graph], CompiledFunction]
 SIZES = (0, 1, 2, 33)
 TYPES = ("f32", "i32")
+OPS = 10
+"""Ops of a random program."""
+INDEX = "index.json"
+Stored = tuple[str, Graph, Sequence[Sequence[Array]]]
+"""A program's name, its graph, the inputs whose results are stored."""
 
 
 def store(path: Path, graph: Graph, sets: Sequence[Sequence[Array]]) -> int:
@@ -84,23 +89,45 @@ def ops(
     from egshape.ops import REGISTRY
     from tests.lower.opcases import cases
 
+    found = (case for op in names or [decl.name for decl in REGISTRY] for case in cases(op, dtypes))
+    return _archive(
+        folder / "ops.tar.xz",
+        compile,
+        ((str(case), case.graph, [case.arrays(n) for n in SIZES if n <= case.most]) for case in found),
+    )
+
+
+def programs(folder: Path, compile: Compiler, seeds: Iterable[int]) -> tuple[int, list[str]]:
+    """Random programs with results, as ``ops``."""
+    from tests.fuzz.engine import program
+    from tests.fuzz.maker import arrays_at, bearable, variations
+
+    def made() -> Iterator[Stored]:
+        for seed in seeds:
+            maker, graph = program(seed, (), OPS)
+            points = [each for each in variations(maker, seed, 3) if bearable(graph, each[0])]
+            yield f"seed {seed}", graph, [arrays_at(graph, *each, seed) for each in points]
+
+    return _archive(folder / "programs.tar.xz", compile, made())
+
+
+def _archive(path: Path, compile: Compiler, programs: Iterable[Stored]) -> tuple[int, list[str]]:
     rows, refused = list[dict[str, str]](), list[str]()
-    with tarfile.open(folder / "ops.tar.xz", "w:xz") as archive, TemporaryDirectory() as room:
-        for op in names or [decl.name for decl in REGISTRY]:
-            for case in cases(op, dtypes):
-                file = f"op{len(rows)}"
-                try:
-                    compile(case.graph).save(Path(room, f"{file}.egx"))
-                except Unsupported:
-                    refused.append(str(case))
-                    continue
-                store(Path(room, f"{file}.npz"), case.graph, [case.arrays(n) for n in SIZES if n <= case.most])
-                for each in (f"{file}.egx", f"{file}.npz"):
-                    archive.add(Path(room, each), each)
-                    Path(room, each).unlink()
-                rows.append({"name": str(case), "file": f"{file}.egx", "check": f"{file}.npz"})
+    with tarfile.open(path, "w:xz") as archive, TemporaryDirectory() as room:
+        for name, graph, sets in programs:
+            file = f"program{len(rows)}"
+            try:
+                compile(graph).save(Path(room, f"{file}.egx"))
+            except Unsupported:
+                refused.append(name)
+                continue
+            store(Path(room, f"{file}.npz"), graph, sets)
+            for each in (f"{file}.egx", f"{file}.npz"):
+                archive.add(Path(room, each), each)
+                Path(room, each).unlink()
+            rows.append({"name": name, "file": f"{file}.egx", "check": f"{file}.npz"})
         data = json.dumps(rows).encode()
-        entry = tarfile.TarInfo("ops.json")
+        entry = tarfile.TarInfo(INDEX)
         entry.size = len(data)
         archive.addfile(entry, io.BytesIO(data))
     return len(rows), refused

@@ -110,10 +110,11 @@ def check(context: Context) -> Iterator[Row]:
             )
             yield from context.guarded("check", case["name"], rows)
     yield from _stored(context, folder, "models.json", "model ", 1e-4)
-    if (folder / "ops.tar.xz").exists():
-        with tempfile.TemporaryDirectory() as room, tarfile.open(folder / "ops.tar.xz") as archive:
-            archive.extractall(room, filter="data")
-            yield from _stored(context, Path(room), "ops.json", "op ", None)
+    for kind in ("op", "program"):
+        if (folder / f"{kind}s.tar.xz").exists():
+            with tempfile.TemporaryDirectory() as room, tarfile.open(folder / f"{kind}s.tar.xz") as archive:
+                archive.extractall(room, filter="data")
+                yield from _stored(context, Path(room), "index.json", f"{kind} ", 3e-5 if kind == "program" else None)
 
 
 def stored_cases(bench: Bench) -> list[Case]:

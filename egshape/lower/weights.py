@@ -8,27 +8,27 @@ from collections.abc import Iterator, Mapping, MutableMapping
 
 import numpy as np
 
-from egshape.ir.types import dtype_name
 from egshape.runtime.abi.call import ALIGN
 
 Interned = MutableMapping[tuple[str, tuple[int, ...], bytes], np.ndarray]
 """Constants of several functions, each once: by dtype, shape and what hashes its bytes."""
 
 _TYPES = {
-    "i1": "BOOL",
-    "i8": "I8",
-    "i16": "I16",
-    "i32": "I32",
-    "i64": "I64",
-    "ui8": "U8",
-    "ui16": "U16",
-    "ui32": "U32",
-    "ui64": "U64",
-    "f16": "F16",
-    "bf16": "BF16",
-    "f32": "F32",
-    "f64": "F64",
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
 }
+"""The format's names by numpy's, so that numpy is all that writing needs."""
 
 
 def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
@@ -50,7 +50,7 @@ def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
             put(f"pad{at}", "U8", [gap], bytes(gap), gap)
         whole = np.ascontiguousarray(array)
         content = whole.reshape(-1).view(np.uint8).data if whole.size else b""
-        put(name, _TYPES.get(dtype_name(array.dtype), "U8"), list(array.shape), content, whole.nbytes)
+        put(name, _TYPES.get(array.dtype.name, "U8"), list(array.shape), content, whole.nbytes)
     header = json.dumps(table, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % ALIGN)
     yield len(header).to_bytes(8, "little") + header

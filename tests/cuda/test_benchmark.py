@@ -359,7 +359,7 @@ def test_artifacts_without_their_weights(tmp_path: Path) -> None:
 
 def test_the_runtime_side_needs_numpy_alone() -> None:
     """The machine with the GPU has no egglog, pydantic or jax of ours."""
-    blocked = ("egglog", "pydantic", "jax", "jaxlib", "llvmlite", "onnx", "rich", "typer", "psutil")
+    blocked = ("egglog", "ml_dtypes", "pydantic", "jax", "jaxlib", "llvmlite", "onnx", "rich", "typer", "psutil")
     code = (
         "import sys\nclass Block:\n    def find_spec(self, name, path=None, target=None):\n"
         f"        if name.partition('.')[0] in {blocked!r}: raise ImportError(name)\n"
