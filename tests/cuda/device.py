@@ -49,6 +49,13 @@ UNSAFE = frozenset(
     )
 )
 """What ends a strict capture of another thread, unless the caller's thread says that it is none of its business."""
+DESTROYS = (
+    "cuStreamDestroy_v2",
+    "cuEventDestroy_v2",
+    "cuModuleUnload",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+)
 _TYPES = {"p": ctypes.c_void_p, "u": ctypes.c_uint32, "i": ctypes.c_int32, "s": ctypes.c_uint64}
 _NAMES = {NO_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY", ILLEGAL: b"CUDA_ERROR_ILLEGAL_ADDRESS", 100: b"CUDA_ERROR_NO_DEVICE"}
 CAPABILITY = (9, 0)
@@ -103,6 +110,8 @@ class Emulated:
         self.calls: Counter[str] = Counter()
         self.launched: list[str] = []
         self.failures: dict[tuple[str, int], int] = {}
+        self.gone: set[int] = set()
+        """Handles of what is destroyed: a driver may end the process where one is used."""
         self.faults: list[str] = []
         """What went wrong with addresses."""
         self.blocks: dict[int, tuple[int, object]] = {}
@@ -167,6 +176,11 @@ class Emulated:
                 if name == "cuStreamEndCapture":
                     self.capturing.pop(arguments[0], None)  # it is over, whatever came of it
                 return code
+            given = [each or 0 for each, kind in zip(arguments, kinds, strict=True) if kind == "p"]
+            if not self.gone.isdisjoint(given):
+                self.faults.append(f"{name} is given what is destroyed")
+            if name in DESTROYS:
+                self.gone.add(given[0])
             if name in UNSAFE and self.strictly & self.capturing.keys() and not getattr(self._thread, "mode", 0):
                 self.faults.append(f"{name} ends a capture of another thread")
                 self.capturing.clear()

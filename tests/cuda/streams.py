@@ -42,8 +42,6 @@ class Adversary(Emulated):
         self.pending: set[int] = set()
         """Addresses that a stream has allocated, which is not yet its turn."""
         self.error = 0
-        self.gone: set[int] = set()
-        """Streams that are destroyed."""
         super().__init__(**options)
 
     def _address(self, name: str, kinds: str) -> int:
@@ -212,7 +210,6 @@ class Adversary(Emulated):
     def _cuStreamDestroy_v2(self, stream: int) -> None:
         if self.queues.pop(stream, None):
             self.faults.append("a stream is destroyed that has work")
-        self.gone.add(stream)
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         if stream not in self.capturing:

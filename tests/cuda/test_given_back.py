@@ -93,3 +93,19 @@ def test_what_the_library_does_not_take_back_stops_nothing() -> None:
     del function
     gc.collect()
     assert not device.blocks and library.calls["cublasLtDestroy"] == 1
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_function_in_a_cycle_is_taken_apart_in_order(stays: bool) -> None:
+    """The collector of cycles runs finalizers in any order; a driver may end the process where a stream is used that is
+    destroyed."""
+    device = Emulated()
+    library = Library(device)
+    function = compiled(_graph(), device, library=library.functions)
+    results = [function(np.ones((2, 4), np.float32), device=stays) for _ in range(4)]
+    held = [function, results]
+    held.append(held)
+    del function, results, held
+    gc.collect()
+    assert not device.faults, device.faults[0]
+    assert not any(_kept(device, library).values()) and not device.blocks

@@ -220,9 +220,10 @@ class CompiledFunction(CompiledProgram):
                     found[k] = owned(call.memory(k), shape, output.dtype)
                 call.give(k, 0, 0)
         if code:
-            error = self.failed(code, call.error())
-            self._calls.append(call)
-            raise error
+            try:
+                raise self.failed(code, call.error())
+            finally:
+                self._calls.append(call)
         return tuple(found)
 
     def failed(self, code: int, words: list[int]) -> BaseException:

@@ -23,25 +23,35 @@ class Home(Protocol):
         """Compute nothing in a block any more."""
 
 
+class Owner(Protocol):
+    """What owns the function's own stream (``cuda_call.Loaded``)."""
+
+    def leave(self, user: object) -> None:
+        """A user needs the stream no longer."""
+
+
 class Block:
     """Memory of a result on the device, given back in the order of its stream ``queue`` once nothing refers to it.
 
     Its ``home`` keeps some, to compute later results in, which is in the stream's order
     too. What another stream reads by an export is in another order: such a block is not used again, and given back
     behind what that stream has got by then; where the reader did not say which stream it is, once the device has done
-    all of its work. ``keep`` owns the function's own stream."""
+    all of its work. The collector of cycles may come to a block that its home still has: that gives it back then.
+    ``owner`` owns the function's own stream."""
 
-    __slots__ = ("address", "bytes", "driver", "home", "keep", "queue", "readers", "settled")
+    __slots__ = ("address", "bytes", "driver", "dropped", "home", "kept", "owner", "queue", "readers", "settled")
 
     def __init__(
-        self, address: int, bytes: int, driver: Driver, queue: int, keep: object, home: weakref.ref[Home] | None = None
+        self, address: int, bytes: int, driver: Driver, queue: int, owner: Owner, home: weakref.ref[Home] | None = None
     ) -> None:
-        self.address, self.bytes, self.driver, self.queue, self.keep = address, bytes, driver, queue, keep
+        self.address, self.bytes, self.driver, self.queue, self.owner = address, bytes, driver, queue, owner
         self.home = home
         self.readers: tuple[int, ...] = ()
         """Other streams that have it."""
         self.settled = False
         """Whether all work on it is done, so that its stream need not exist any more."""
+        self.kept = self.dropped = False
+        """Whether its home has it; whether nothing else has."""
 
     def export(self, reader: int) -> None:
         """Another library reads it from now on, on the stream ``reader`` (negative: it does not say which)."""
@@ -53,6 +63,12 @@ class Block:
             home.forget(self)
 
     def __del__(self) -> None:
+        self.dropped = True
+        if not self.kept:
+            self.free()
+
+    def free(self) -> None:
+        """Give it back; nothing the second time."""
         if not self.address:
             return
         with contextlib.suppress(RunError), self.driver.aside():  # what cannot be waited for is not given back
@@ -63,6 +79,8 @@ class Block:
                 else:
                     self.driver.follow(order, reader)
             self.driver("cuMemFreeAsync", self.address, order, fails=False)
+        self.address = 0
+        self.owner.leave(self)
 
 
 class DeviceArray:

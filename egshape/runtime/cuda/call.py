@@ -33,7 +33,8 @@ _ARENA = CALL_WORDS.index("arena")
 
 @dataclass
 class Loaded:
-    """A program on a device: its kernels, its constants, its streams."""
+    """A program on a device: its kernels, its constants, its streams. They are given back behind all that needs them
+    (tables of calls, blocks of results), in whatever order the collector of cycles comes to these objects."""
 
     driver: Driver
     functions: np.ndarray
@@ -54,10 +55,28 @@ class Loaded:
     refused: dict[str, None] = field(default_factory=dict)
     """Why the library did not start for some of them."""
 
+    _users: set[int] = field(default_factory=set)
+    _dropped: bool = False
+
     def __post_init__(self) -> None:
         self.algorithms = Algorithms(self.driver)
 
+    def enter(self, user: object) -> None:
+        """A user needs what is loaded until it leaves."""
+        self._users.add(id(user))
+
+    def leave(self, user: object) -> None:
+        """A user needs it no longer."""
+        self._users.discard(id(user))
+        if self._dropped and not self._users:
+            self._close()
+
     def __del__(self) -> None:
+        self._dropped = True
+        if not self._users:
+            self._close()
+
+    def _close(self) -> None:
         driver = self.driver
         with driver.aside():  # tables and blocks have waited for the caller's streams
             if self.stream:
@@ -107,6 +126,7 @@ class DeviceCall(Call):
     ) -> None:
         super().__init__(inputs, axes, outputs, fixed)
         self.loaded, self.stream = on, stream
+        on.enter(self)
         self.capture = self.pinned = self.event = self.last = 0  # what fails below leaves tables that can be given back
         self.products: Products | None = None
         self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
@@ -182,6 +202,7 @@ class DeviceCall(Call):
         made = Block(address, room, self.loaded.driver, self.stream, self.loaded, weakref.ref(self))
         if not address:  # the program left before it had memory for it
             return made
+        self.loaded.enter(made)
         free = [k for k in range(KEPT) if blocks[k] is None or _alone(blocks, k)]
         self._put(number, free[0] if free else 0, made)
         return made
@@ -189,6 +210,9 @@ class DeviceCall(Call):
     def _put(self, number: int, k: int, block: Block | None) -> None:
         at = number * RESULT_WORDS + 2 + 3 * k
         self.results[at : at + 3] = [0, 0, 0] if block is None else [id(block), block.address, block.bytes]
+        for each, kept in ((self.blocks[number][k], False), (block, True)):
+            if each is not None:
+                each.kept = kept
         self.blocks[number][k] = block
 
     def remember(self) -> list[tuple[int, ...]]:
@@ -257,8 +281,11 @@ class DeviceCall(Call):
             self.wait()
             for blocks in self.blocks:
                 for k in range(KEPT):
-                    if _alone(blocks, k):
-                        blocks[k].settled = True  # type: ignore[union-attr]
+                    done, block = _alone(blocks, k), blocks[k]
+                    if block is not None:
+                        block.kept, block.settled = False, done or block.dropped
+                        if block.settled:
+                            block.free()
             for event, _ in self._pending:
                 driver("cuEventDestroy_v2", event, fails=False)
             for event in (self.event, self.last):
@@ -276,6 +303,7 @@ class DeviceCall(Call):
                 driver("cuMemFree_v2", arena, fails=False)
             if self.capture:
                 driver("cuStreamDestroy_v2", self.capture, fails=False)
+        self.loaded.leave(self)
 
 
 def _alone(blocks: list[Block | None], k: int) -> bool:
