@@ -85,8 +85,8 @@ def cubins(functions: Sequence[Function], architecture: str) -> bytes:
 
 
 def _likely(graph: Graph) -> Likely:
-    """Sizes at the likely sizes. A symbol of which nothing is told is taken for large, but for small where it looks like
-    a batch: what is planned for large sizes loses microseconds at small ones, the reverse loses factors."""
+    """Sizes at the likely sizes. A symbol of which nothing is told is taken for large, but for small where it looks
+    like a batch: what is planned for large sizes loses microseconds at small ones, the reverse loses factors."""
     shapes = [(value.type.dtype, value.type.shape) for value in graph.inputs if value.type.shape]
     names = {name for _, shape in shapes for size in shape for name in size.symbols()}
     first = [shape[0] for dtype, shape in shapes if len(shape) > 2 or (len(shape) == 2 and is_integer(dtype))]
