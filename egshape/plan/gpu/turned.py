@@ -18,6 +18,8 @@ from egshape.plan.ir.visit import Moved
 
 SIDE, NARROW_SIDE = 32, 64
 """Elements of a side of a tile: a warp moves whole lines of memory, of 16 bits and less too."""
+PLAIN = 1
+"""Times as many of a tile whose elements are taken one by one, as lines do not divide."""
 BANK = 4
 """Bytes of a bank of shared memory."""
 
@@ -68,7 +70,7 @@ def _versions(
     lanes = min(BYTES // size, side * side // threads)
     extents = across.extent, loops[-1].extent
     open_ = [extent for extent in extents if not divides(extent, lanes, kernel.bounds)]
-    plain = _Tile(side, 1, threads)
+    plain = _Tile(side * (PLAIN if side > 8 else 1), 1, threads)
     if lanes > 1 and all(likely_divides(extent, lanes, likely) for extent in open_):
         made = _mapped(kernel, loops, across, body, crossing, _Tile(side, lanes, threads))
         if not open_:

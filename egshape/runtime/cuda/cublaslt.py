@@ -147,7 +147,8 @@ class Products:
                 ctypes.cast(words, ctypes.POINTER(ctypes.c_int64)), (len(KEY) + len(POINTERS),)
             )
             work = 2 * key["count"] * key["m"] * key["n"] * key["k"]
-            run = self._again(key, made, [int(place) for place in places[len(KEY) :]], stream or 0)
+            several = self._wanted > 1
+            run = self._again(key, made, list(map(int, places[len(KEY) :])), stream or 0) if several else None
             made[4:] = self._best(row[: len(KEY)].tobytes(), found, work, run, stream or 0)
         except OSError as error:
             self._dropped(made)
