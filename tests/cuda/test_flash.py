@@ -105,6 +105,22 @@ CASES = [Case(mask=mask) for mask in MASKS] + [
 ]
 
 
+@pytest.fixture
+def paired(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
+    """Warps with two tiles of rows."""
+    monkeypatch.setattr(flash_tiles, "FEW_WARPS", 1)
+    monkeypatch.setattr(flash_tiles, "BLOCKS", 1)
+
+
+@pytest.mark.parametrize("case", [Case("bf16", "causal"), Case("f16", "bool", depth=20, width=40)], ids=str)
+def test_two_tiles_of_rows(case: Case, paired: None) -> None:
+    (kernel,) = kernels(plan(case.graph(), target="cuda").steps)
+    every = [each for launch in launches(kernel, lambda dim: 64.0) for each in _all([launch])]
+    products = [stmt for each in every for stmt in statements(each.kernel.body) if isinstance(stmt, Mma)]
+    assert max(each.rows for each in products) == 2
+    check(case, (case.inputs(*sizes) for sizes in ((1, 40, 70), (2, 17, 33), (1, 0, 3))))
+
+
 @pytest.mark.long_but("*'f32', mask='causal'*", "*'bf16', mask='length'*", "*'f16', mask='bool'*")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_equals_the_interpreter(case: Case, small: None) -> None:
@@ -183,6 +199,8 @@ def test_no_two_threads_meet(case: Case, monkeypatch: pytest.MonkeyPatch) -> Non
     """Thread after thread, in blocks of one and of two warps, of whole rows and of chunks of keys."""
     for place, name, value in (
         (flash_tiles, "KEYS", 16),
+        (flash_tiles, "FEW_WARPS", 1),
+        (flash_tiles, "BLOCKS", 1),
         (flash_split, "CHUNK", 16),
         (flash_split, "KEYS", 16),
         (flash_split, "LONG", 8),

@@ -46,6 +46,9 @@ FEW_WARPS, FEW_KEYS = 4, 32
 """From here on smaller blocks are worse than fewer of them at a time."""
 AHEAD = 64
 """Registers of a thread for keys and values that are fetched while those before them are computed with."""
+PAIR, PAIRED = 2, 128
+"""Row tiles of a warp that multiply the same keys and values, so that these are read half as often from shared memory;
+and registers of a thread for scores and results up to which there are so many."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Shape:
 
 def shape(stmt: Attend, heads: Dim, likely: Likely) -> Shape:
     """The shape of a block: few rows and keys where there likely are few, many if blocks are many then, so that keys
-    are read less often, and as many keys at a time as fit."""
+    are read less often, and as many keys at a time as fit. On tensor cores each of many warps has two tiles of rows, as
+    what limits products there is how fast shared memory is read."""
     warps = WARPS
     while warps > 1 and likely(stmt.m) <= (warps // 2) * ROWS:
         warps //= 2
@@ -84,6 +88,9 @@ def shape(stmt: Attend, heads: Dim, likely: Likely) -> Shape:
             keys //= 2
         while warps > least_warps and _room(stmt, Shape(warps, 1, keys)) > room:
             warps //= 2
+    sums = PAIR * (keys + whole_tiles(stmt.width)) // COLUMNS * EACH
+    if stmt.dtype != "f32" and warps >= PAIR * FEW_WARPS and sums <= PAIRED:
+        return Shape(warps // PAIR, PAIR, keys)
     return Shape(warps, 1, keys)
 
 
