@@ -102,6 +102,7 @@ CASES = [Case(mask=mask) for mask in MASKS] + [
     Case("f16", "bool", depth=20, width=40),
     Case("f32", "additive", guard=True),
     Case("bf16", groups=2, depth=72, width=24, soft="bf16"),
+    Case("bf16", "length", wide=True),
 ]
 
 
@@ -130,6 +131,27 @@ def test_equals_the_interpreter(case: Case, small: None) -> None:
 def test_blocks_of_full_size() -> None:
     case = Case("bf16", "causal", depth=16, width=16)
     check(case, (case.inputs(*sizes) for sizes in ((1, 150, 150), (2, 3, 600))))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [Case("f16"), Case("bf16", "causal"), Case("f16", "additive"), Case("bf16", "triangle")],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [1.0, 40.0])
+def test_bases_follow_the_largest_scores(case: Case, size: float, small: None) -> None:
+    """Scores that rise, fall, and are so large that a base times a number is not exact."""
+
+    case = replace(case, wide=True)
+
+    def changed() -> Iterable[list[np.ndarray]]:
+        for ramp in (np.linspace(0.1, 6, 70), np.linspace(6, 0.1, 70), np.linspace(-6, 6, 70)):
+            arrays = case.inputs(1, 40, 70)
+            for side, by in ((0, size), (1, ramp[:, None])):
+                arrays[side] = (arrays[side].astype(np.float32) * by).astype(arrays[side].dtype)
+            yield arrays
+
+    check(case, changed())
 
 
 # -- what is not finite -----------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, minimum, product, symbol
 from egshape.ir.types import itemsize
-from egshape.plan.gpu.attention.masks import opened
 from egshape.plan.gpu.attention.operands import Operand, whole_tiles
 from egshape.plan.gpu.attention.registers import Registers, State
 from egshape.plan.gpu.attention.results import Chunk, Results, stage_bytes
@@ -136,14 +135,14 @@ class Tiles(Registers):
             wide,
             self.own("scores", "f32", shape.tiles * columns * EACH),
             self.own("out", "f32", shape.tiles * wide // COLUMNS * EACH),
-            *(self.own(name, "f32", shape.tiles * 2) for name in ("peak", "total", "top")),
+            *(self.own(name, "f32", shape.tiles * 2) for name in ("peak", "base", "total", "top")),
         )
         lines = found_lines(stmt)
         self.scores = Scores(self, self.state, shape.rows, shape.keys, lines)
         chunk = None if shape.chunk is None else Chunk(tuple(loops), partial, shape.chunk)
         self.results = Results(self, self.state, shape.rows, kernel.bounds, chunk)
         ends = [line for line in lines if line.ends and line.low is not None]
-        self.skip = Skip(self, self.state.peak, self.scores.area, flags, ends) if flags is not None and ends else None
+        self.skip = Skip(self, self.state.base, self.scores.area, flags, ends) if flags is not None and ends else None
         ahead = sum(each.accesses * each.wide * itemsize(stmt.dtype) // 4 for each in (self.keys, self.values))
         self.ahead = bool(ahead) and ahead <= AHEAD
 
@@ -165,12 +164,16 @@ class Tiles(Registers):
             begin += self.skip.begin()
             inner = (If(self.skip.masked(key), (), inner),)
         rounds: Stmt = Loop(name_of(step), ceildiv(many, shape.keys), inner)
-        ends = (lane_fold(name_of(self.names()), "add", state.total, self.threads, 4), *self.results.finish())
+        ends = (
+            self.section(self.scores.settle),
+            lane_fold(name_of(self.names()), "add", state.total, self.threads, 4),
+            *self.results.finish(),
+        )
         body: tuple[Stmt, ...] = (*self.place, *begin, rounds, *ends)
         outputs = self.partial or self.kernel.outputs
         kernel = replace(self.kernel, body=(Grid("$block", self.blocks, body),), private=(), outputs=outputs)
         held = (each.held for each in (self.queries, *moving) if each.wide)
-        registers: tuple[Buffer, ...] = (*state.all, *held, *self.results.registers)
+        registers: tuple[Buffer, ...] = (*state.all, *self.scores.registers, *held, *self.results.registers)
         boards: tuple[Buffer, ...] = (self.queries.board, self.keys.board, self.values.board)
         if self.skip is not None:
             registers, boards = (*registers, *self.skip.registers), (*boards, self.skip.board)
@@ -203,11 +206,10 @@ class Tiles(Registers):
             depth=self.deep,
             wait=False,
         )
-        plain = opened(stmt.scores, scores.lines)
         yield If(
-            scores.open(key, plain),
-            (self.section(lambda t: scores.score(t, key, plain)),),
-            (self.section(lambda t: scores.score(t, key, None)),),
+            scores.open(key),
+            (self.section(lambda t: scores.score(t, key, True)),),
+            (self.section(lambda t: scores.score(t, key, False)),),
         )
         yield lane_fold(name_of(self.names()), "maximum", state.top, threads, 4)
         yield self.section(scores.weigh)
