@@ -21,6 +21,8 @@ from egshape.ir.text import parse_graph, print_graph
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel as printed
+from egshape.plan.gpu.attention import finite as flash_finite
+from egshape.plan.gpu.attention import joined as flash_joined
 from egshape.plan.gpu.attention import split as flash_split
 from egshape.plan.gpu.attention import tiles as flash_tiles
 from egshape.plan.gpu.attention.find import SWITCH
@@ -56,7 +58,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (flash_tiles, "KEYS", 16),
         (flash_split, "CHUNK", 64),
         (flash_split, "KEYS", 16),
-        (flash_split, "LONG", 32),
+        (flash_finite, "LONG", 32),
     ):
         monkeypatch.setattr(place, name, value)
 
@@ -154,6 +156,15 @@ def test_bases_follow_the_largest_scores(case: Case, size: float, small: None) -
     check(case, changed())
 
 
+@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize("case", [Case("f16"), Case(mask="additive", width=5)], ids=str)
+def test_many_chunks_are_joined(case: Case, threads: int, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a block takes at a time."""
+    monkeypatch.setattr(flash_joined, "THREADS", threads)
+    monkeypatch.setattr(flash_split, "CHUNK", 16)
+    check(case, (case.inputs(*sizes) for sizes in ((1, 1, 600), (2, 3, 280))))
+
+
 # -- what is not finite -----------------------------------------------------------------------------------------------
 
 LENGTHS = (1, 40, 70)
@@ -199,7 +210,7 @@ def test_masked_rows(small: None) -> None:
 def test_masked_keys_are_left_out(mask: str, finite: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values behind the mask are not read, but for those that are fetched before it is known; unless one is no
     number, whose product with a weight of 0 is none either."""
-    for place, name, value in ((flash_tiles, "WARPS", 1), (flash_tiles, "KEYS", 16), (flash_split, "LONG", 8)):
+    for place, name, value in ((flash_tiles, "WARPS", 1), (flash_tiles, "KEYS", 16), (flash_finite, "LONG", 8)):
         monkeypatch.setattr(place, name, value)
     monkeypatch.setattr(flash_split, "FEW", 4)
     case, sizes = Case("f32", mask, heads=1), {"b": 1, "s": 8, "t": 64}
@@ -225,7 +236,7 @@ def test_no_two_threads_meet(case: Case, monkeypatch: pytest.MonkeyPatch) -> Non
         (flash_tiles, "BLOCKS", 1),
         (flash_split, "CHUNK", 16),
         (flash_split, "KEYS", 16),
-        (flash_split, "LONG", 8),
+        (flash_finite, "LONG", 8),
         (flash_split, "FEW", 4),
     ):
         monkeypatch.setattr(place, name, value)

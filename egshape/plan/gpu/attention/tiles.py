@@ -118,7 +118,11 @@ class Tiles(Registers):
         chunks = (Loop("$chunk", ceildiv(stmt.n, shape.chunk), ()),) if shape.chunk else ()
         nest = (*loops, Loop("$rows", ceildiv(stmt.m, shape.rows), ()), *chunks)
         self.blocks = product(loop.extent for loop in nest)
+        lines = found_lines(stmt)
+        ends = [line for line in lines if line.ends and line.low is not None]
         env = at_round(nest, symbol("$block"))
+        if ends:  # the last rows have most keys: they begin first
+            env["$rows"] = ceildiv(stmt.m, shape.rows) - 1 - env["$rows"]
         self.place = tuple(LetIndex(var, Index("i64", at)) for var, at in env.items())
         self.deep, wide = whole_tiles(stmt.k), whole_tiles(stmt.width)
         common = self.threads, self.names, kernel.bounds
@@ -137,11 +141,9 @@ class Tiles(Registers):
             self.own("out", "f32", shape.tiles * wide // COLUMNS * EACH),
             *(self.own(name, "f32", shape.tiles * 2) for name in ("peak", "base", "total", "top")),
         )
-        lines = found_lines(stmt)
         self.scores = Scores(self, self.state, shape.rows, shape.keys, lines)
         chunk = None if shape.chunk is None else Chunk(tuple(loops), partial, shape.chunk)
         self.results = Results(self, self.state, shape.rows, kernel.bounds, chunk)
-        ends = [line for line in lines if line.ends and line.low is not None]
         self.skip = Skip(self, self.state.base, self.scores.area, flags, ends) if flags is not None and ends else None
         ahead = sum(each.accesses * each.wide * itemsize(stmt.dtype) // 4 for each in (self.keys, self.values))
         self.ahead = bool(ahead) and ahead <= AHEAD
