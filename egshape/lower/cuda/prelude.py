@@ -17,6 +17,11 @@ typedef float f32; typedef double f64;
 EG f32 eg_load_f16(ui16 x) { f32 y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
 EG ui16 eg_store_f16(f32 x) { ui16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
 EG f32 eg_load_bf16(ui16 x) { return __uint_as_float((ui32)x << 16); }
+// of registers that are filled by words: half of one
+EG f32 eg_held_bf16(const ui16* x, ui32 k) {
+  ui32 both = *(const ui32*)&x[k & ~1u];
+  return __uint_as_float(k & 1 ? both & 0xffff0000u : both << 16);
+}
 EG ui16 eg_store_bf16(f32 x) {  // the form for two numbers, which takes no slot of the unit for special functions
   ui32 y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(0.0f), "f"(x)); return (ui16)y;
 }
@@ -94,7 +99,7 @@ EG f32 eg_erfc(f32 x) {
   p = fma(fma(fma(p, a, -0.0014894419582560658f), a, -0.0007746291230432689f), a, 0.02825368009507656f);
   p = fma(fma(fma(p, a, -0.1484816074371338f), a, -0.9184163808822632f), a, -1.6279085874557495f);
   f32 e = eg_exp2(p * a);
-  return x < 0.0f ? 2.0f - e : e;
+  return __float_as_int(x) < 0 ? 2.0f - e : e;
 }
 
 // -- functions of f16 and bf16: results are rounded to 11 or 8 digits -----------------------------------------------
