@@ -77,6 +77,9 @@ template <class T> static T eg_up(unsigned m, T v, int x, int w, int l) {
 #define __ballot_sync(M, P) machine::votes(M, (P) != 0, __LINE__)
 #define __any_sync(M, P) (machine::votes(M, (P) != 0, __LINE__) != 0)
 
+// What the compiler is told must hold.
+#define __builtin_assume(HOLDS) ((HOLDS) ? (void)0 : machine::fail("what is assumed does not hold", "", __LINE__))
+
 // -- numbers ----------------------------------------------------------------------------------------------------------
 
 template <class B, class A> static B eg_same_bits(A a) {

@@ -115,7 +115,8 @@ class _Printer(Walk[Writer]):
         """What each thread of the block does; nobody goes on before all have done it."""
         w, whole = self.w, stmt.extent.const == self.block_threads
         with w.block("" if whole else f"if (threadIdx.x < {stmt.extent.const})"):
-            w.symbols[stmt.var] = w.place("threadIdx.x")
+            w.symbols[stmt.var] = thread = w.place("threadIdx.x")
+            w.line(f"__builtin_assume({thread} < {w.number(stmt.extent.const or 0)});")
             self.thread = stmt.var
             self.body(stmt.body)
         self._wait(stmt)
