@@ -47,6 +47,7 @@ FAULTS = {
     "overflows": ("b1[threadIdx.x] = (f32)(2147483647 - 3 + (i32)threadIdx.x);", "a sum overflows"),
     "shifts too far": ("b1[threadIdx.x] = (f32)(1u << threadIdx.x);", "a shift by too much"),
     "divides by 0": ("b1[threadIdx.x] = (f32)(7 / (i32)threadIdx.x);", "a division by 0"),
+    "assumes too much": ("__builtin_assume(threadIdx.x < 63);", "what is assumed does not hold"),
     "does not fit": ("b1[threadIdx.x] = (f32)(i32)(b0[threadIdx.x] * 1e10f);", "a float that does not fit"),
     "misses a barrier": ("if (threadIdx.x < 40) __syncthreads();", "divergent barrier; thread 40 has ended"),
     "two barriers": ("if (threadIdx.x < 32) __syncthreads(); else\n__syncthreads();", "divergent barrier"),

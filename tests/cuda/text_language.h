@@ -77,6 +77,9 @@ template <class T> static T eg_up(unsigned m, T v, int x, int w, int l) {
 #define __ballot_sync(M, P) machine::votes(M, (P) != 0, __LINE__)
 #define __any_sync(M, P) (machine::votes(M, (P) != 0, __LINE__) != 0)
 
+// What the compiler is told must hold.
+#define __builtin_assume(HOLDS) ((HOLDS) ? (void)0 : machine::fail("what is assumed does not hold", "", __LINE__))
+
 // -- numbers ----------------------------------------------------------------------------------------------------------
 
 template <class B, class A> static B eg_same_bits(A a) {
@@ -151,12 +154,6 @@ static float eg_min_f32(float a, float b) {
   return a == b ? (signbit(a) ? a : b) : a < b ? a : b;
 }
 
-// ex2.approx.ftz: what is below the smallest normal number counts as 0, and so does such a result.
-static float eg_exp2(float x) {
-  float y = exp2f(x != x || fabsf(x) >= 1.17549435e-38f ? x : 0.0f);
-  return y < 1.17549435e-38f ? 0.0f : y;
-}
-
 static float eg_round_bf16(float x) { return eg_of_bf16(eg_store_bf16(x)); }
 
 // What PTX leaves open: a result is so far from the exact one as the ISA allows, up or down as the bits of the operand
@@ -174,10 +171,21 @@ static float eg_tanh_approx(float x) {
   float y = approximate::off(tanh((double)x), 0x1p-11, x);
   return y > 1 ? 1 : y < -1 ? -1 : y;
 }
+// ex2.approx.ftz: what is below the smallest normal number counts as 0, and so does such a result.
+static float eg_exp2(float x) {
+  float y = approximate::off(exp2((double)(x != x || fabsf(x) >= 1.17549435e-38f ? x : 0.0f)), 0x1p-22, x);
+  return y < 1.17549435e-38f ? 0.0f : y;
+}
 static float eg_exp2_approx(float x) { return approximate::off(exp2((double)x), 0x1p-22, x); }
 static float eg_rcp_approx(float x) { return approximate::off(1 / (double)x, 0x1p-23, x); }
+// rcp.approx.ftz: the same of what is below the smallest normal number.
+static float eg_rcp(float x) {
+  float y = eg_rcp_approx(fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x);
+  return fabsf(y) < 1.17549435e-38f ? copysignf(0.0f, y) : y;
+}
+// rsqrt.approx.f32: 2^-22.4.
 static float eg_rsqrt_approx(float x) {
-  return x == 0 ? copysignf(HUGE_VALF, x) : approximate::off(1 / sqrt((double)x), 0x1p-22, x);
+  return x == 0 ? copysignf(HUGE_VALF, x) : approximate::off(1 / sqrt((double)x), 0x1.84p-23, x);
 }
 // div.full.f32: 2 ulp.
 static float eg_div_full(float a, float b) { return approximate::off((double)a / (double)b, 0x1p-22, a + b); }

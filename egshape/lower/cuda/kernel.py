@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from egshape.dims import Dim
 from egshape.ir.types import itemsize
 from egshape.lower.common.walk import Walk
-from egshape.lower.cuda import ops, scalar
+from egshape.lower.cuda import halves, ops, scalar
 from egshape.lower.cuda.writer import Writer
 from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
 from egshape.plan.ir.loops import Buffer, Call, Choose, Const, Expr, If, Index, Load, Local, Loop, Stmt, Store, While
@@ -70,6 +70,7 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
 def _declare(w: Writer, launch: Launch) -> int:
     """Registers and shared memory. Returns the bytes that the launch must ask for: all of it where a kernel may not
     declare so much."""
+    staged = halves.staged(launch)
     starts, total = launch.places()
     dynamic = total if total > MOST_DECLARED else 0
     if dynamic:
@@ -77,7 +78,7 @@ def _declare(w: Writer, launch: Launch) -> int:
     elif launch.over:
         w.line(f"__shared__ __align__(16) ui8 eg_shared[{total}];")
     for number, buffer in enumerate(launch.shared):
-        type, count = scalar.memory(buffer.dtype), buffer.size.const or 0
+        type, count = "f32" if buffer in staged else scalar.memory(buffer.dtype), buffer.size.const or 0
         if buffer in launch.registers:
             w.line(f"__align__(16) {type} s{number}[{count // launch.threads}];")
         elif dynamic or launch.over:
@@ -92,6 +93,9 @@ class _Printer(Walk[Writer]):
         super().__init__(w, pointers)
         self.block_threads = launch.threads
         self.registers = frozenset(launch.registers)
+        self.staged, self.filled = halves.staged(launch), halves.filled(launch)
+        self.exact: dict[str, tuple[str, str]] = {}
+        """Names of numbers that were rounded to 16 bits: the dtype, and what was rounded."""
         self.thread = ""
         """The variable of the loop over threads around what is printed."""
 
@@ -111,7 +115,8 @@ class _Printer(Walk[Writer]):
         """What each thread of the block does; nobody goes on before all have done it."""
         w, whole = self.w, stmt.extent.const == self.block_threads
         with w.block("" if whole else f"if (threadIdx.x < {stmt.extent.const})"):
-            w.symbols[stmt.var] = w.place("threadIdx.x")
+            w.symbols[stmt.var] = thread = w.place("threadIdx.x")
+            w.line(f"__builtin_assume({thread} < {w.number(stmt.extent.const or 0)});")
             self.thread = stmt.var
             self.body(stmt.body)
         self._wait(stmt)
@@ -148,7 +153,11 @@ class _Printer(Walk[Writer]):
         kind = _ACCESSES[lanes * itemsize(store.buffer.dtype)]
         target = self.element(store.buffer, store.index.substitute(first))
         source = self.element(store.value.buffer, store.value.index.substitute(first))
-        self.w.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
+        if store.value.buffer in self.staged:
+            brain = "true" if store.buffer.dtype == "bf16" else "false"
+            self.w.line(f"*({kind}*)&{target} = eg_packed<{brain}, {kind}>(&{source});")
+        else:
+            self.w.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
 
     def lane_fold(self, stmt: LaneFold) -> None:
         """Butterflies: at each distance a lane joins its own state and that of the lane so far away."""
@@ -199,12 +208,17 @@ class _Printer(Walk[Writer]):
 
     def store(self, buffer: Buffer, index: Dim, value: Expr) -> None:
         """An assignment to the element."""
-        stored, place = self.stored(value, buffer.dtype), self.element(buffer, index)
+        stored = self._exact(value) if buffer in self.staged else self.stored(value, buffer.dtype)
+        place = self.element(buffer, index)
         self.w.line(f"{place} = {stored};")
 
     def let(self, value: Expr) -> str:
         """A name of its own."""
-        return self.w.value(_constant_type(value), self.expr(value))
+        text = self.expr(value)
+        name = self.w.value(_constant_type(value), text)
+        if text in self.exact:
+            self.exact[name] = self.exact[text]
+        return name
 
     def local(self, stmt: Local) -> None:
         """A variable."""
@@ -243,12 +257,16 @@ class _Printer(Walk[Writer]):
             return self.element(expr.buffer, expr.index)
         if isinstance(expr, Const) and scalar.is_half(dtype):
             return scalar.bits(dtype, expr.value)
-        if isinstance(expr, Call) and expr.op == "convert" and expr.args[0].dtype == "f32" and scalar.is_half(dtype):
-            return scalar.store(dtype, self.expr(expr.args[0]))  # which rounds
         if isinstance(expr, Call) and expr.op == "bitcast_convert" and _of_half(expr):
             source = expr.args[0].dtype
             return scalar.same_bits(source, dtype, self.stored(expr.args[0], source))
-        return scalar.store(dtype, self.expr(expr))
+        return scalar.store(dtype, self._exact(expr))
+
+    def _exact(self, expr: Expr) -> str:
+        """A value that is to be rounded to its dtype: what it was before it was."""
+        text = self.expr(expr)
+        dtype, exact = self.exact.get(text, ("", ""))
+        return exact if dtype == expr.dtype else text
 
     def constant(self, expr: Const) -> str:
         """A number with all its bits."""
@@ -256,6 +274,9 @@ class _Printer(Walk[Writer]):
 
     def load(self, expr: Load) -> str:
         """An element."""
+        if expr.buffer in self.filled:
+            place = self.w.dim(expr.index.substitute({self.thread: 0}))
+            return self._value(expr, f"eg_held_bf16({self.pointers[expr.buffer]}, {place})")
         return self._value(expr, scalar.load(expr.dtype, self.element(expr.buffer, expr.index)))
 
     def index(self, expr: Index) -> str:
@@ -293,7 +314,13 @@ class _Printer(Walk[Writer]):
         return self.w.place(f"eg_bound(eg_index({value}), {self.w.signed(upper)})")
 
     def _value(self, expr: Expr, text: str) -> str:
-        return self.w.value(_constant_type(expr), text)
+        rounding = f"eg_round_{expr.dtype}("
+        if not text.startswith(rounding):
+            return self.w.value(_constant_type(expr), text)
+        exact = self.w.value("const f32", text.removeprefix(rounding)[:-1])
+        name = self.w.value(_constant_type(expr), f"{rounding}{exact})")
+        self.exact[name] = expr.dtype, exact
+        return name
 
 
 def _unrolled(loop: Loop, rounds: int) -> str:

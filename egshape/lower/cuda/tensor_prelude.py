@@ -48,6 +48,11 @@ template <bool BF> EG void eg_mma(f32* d, const ui32* a, const ui32* b) {
   if (BF) eg_mma_bf16(d, a, b); else eg_mma_f16(d, a, b);
 }
 template <bool BF> EG ui32 eg_pack(f32 low, f32 high) { return BF ? eg_pack_bf16(low, high) : eg_pack_f16(low, high); }
+template <bool BF, class W> EG W eg_packed(const f32* x) {
+  union { W whole; ui32 words[sizeof(W) / 4]; } both;
+  for (int k = 0; k < (int)sizeof(W) / 4; ++k) both.words[k] = eg_pack<BF>(x[2 * k], x[2 * k + 1]);
+  return both.whole;
+}
 
 // -- sums += left @ right by all warps of a block; tile (i, j) of a warp's sums is sums[4 * (i * COLUMNS + j)] --------
 template <bool BF, int ROWS, int COLUMNS, int PITCH, bool ALONG>
