@@ -16,6 +16,7 @@ from egshape.plan.form import donated
 from egshape.plan.form.epilogue import Readers
 from egshape.plan.form.forms import in_form
 from egshape.plan.form.inlined import inlined
+from egshape.plan.form.named import named
 from egshape.plan.form.planner import Planner
 from egshape.plan.form.signed import signed
 from egshape.plan.form.steps import Cluster, Steps, Target
@@ -48,6 +49,7 @@ TARGETS = {
         product=_panels,
         widening=byte_elements.widening,
         laid_out=channels_last,
+        functions=lambda graph: graph,
         recurrences=recurrences,
         in_parts=True,
     ),
@@ -58,6 +60,7 @@ TARGETS = {
         product=_tiles,
         widening=lambda block: (),
         laid_out=beside,
+        functions=named,
         recurrences=lambda p, block: (),
     ),
 }
@@ -68,7 +71,8 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm", tiles: bool = F
     ``target``: a name of TARGETS; ``tiles``: whether it multiplies bf16 by tiles (``Target.tiles``). Raises
     Unsupported, naming op and location, for what is not compiled."""
     whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles)
-    whole = donated.with_updates(signed(inlined(in_form(whole) if facts == "all" else whole)))
+    whole = inlined(machine.functions(in_form(whole) if facts == "all" else whole))
+    whole = donated.with_updates(signed(whole))
     laid_out = machine.laid_out(whole)
     program = Planner(laid_out, machine, facts).plan()
     over = images(laid_out) if machine.in_parts else ""

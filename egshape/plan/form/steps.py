@@ -68,6 +68,8 @@ class Target:
     """Ops that widen bytes which products read as they are."""
     laid_out: Callable[[Graph], Graph]
     """The graph with the layouts that products want."""
+    functions: Callable[[Graph], Graph]
+    """The graph with functions of its own in the place of formulas for them."""
     recurrences: Callable[[Steps, Block], Iterable[Cluster]]
     """Loops of a block that are planned as kernels, with what is planned with them."""
     in_parts: bool = False

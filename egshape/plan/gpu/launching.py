@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from egshape.plan.gpu.attention import split as flash_split
-from egshape.plan.gpu.erf import with_erf
+from egshape.plan.gpu.erf import complements
 from egshape.plan.gpu.folds import Likely, stages
 from egshape.plan.gpu.fused import fused
 from egshape.plan.gpu.mapping import THREADS, first_round, launch, leading
@@ -20,4 +20,4 @@ def launches(kernel: Kernel, likely: Likely, threads: int = THREADS) -> tuple[La
         found = flash_split.launches(kernel, loops, body[0], likely)
     else:
         found = tuple(narrowed(launch(each, likely, threads)) for each in stages(kernel, loops, body, likely))
-    return tuple(fused(with_erf(each)) for each in found)
+    return tuple(fused(complements(each)) for each in found)
