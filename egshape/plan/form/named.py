@@ -1,5 +1,5 @@
-"""Composites that say which function they are: CHLO's, such as ``chlo.erf``, which come with a formula beside. Where the
-formula gives the function's values it is the function, which takes fewer instructions and is more exact."""
+"""Composites that say which function they are: CHLO's, such as ``chlo.erf``, which come with a formula beside. Where
+the formula gives the function's values it is the function, which takes fewer instructions and is more exact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""1 + erf(x) and 1 - erf(x), which are erfc(-x) and erfc(x): one formula, with a quick exponential, where a result near 1
-is as exact as 1 is."""
+"""1 + erf(x) and 1 - erf(x), which are erfc(-x) and erfc(x): one formula, with a quick exponential, where a result near
+1 is as exact as 1 is."""
 
 from __future__ import annotations
 
