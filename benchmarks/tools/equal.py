@@ -71,6 +71,7 @@ def _right(mine: Array, narrow: Array, exact: Array | None, relative: float | No
         worst = np.max(errors, where=np.isfinite(errors), initial=0.0)
         # A few roundings of the largest element: what a small tensor of luck, or f64 itself, cannot show.
         worst = max(worst, 3 * EPSILON[name] * np.max(np.abs(three), where=np.isfinite(three), initial=0.0))
-        right |= (one == three) | (np.abs(one - three) <= np.maximum(np.maximum(limit * np.abs(three), 3 * worst), SMALLEST[name]))
+        near = np.maximum(np.maximum(limit * np.abs(three), 3 * worst), SMALLEST[name])
+        right |= (one == three) | (np.abs(one - three) <= near)
         # What f64 holds and f32 does not is no error of either.
         return np.asarray(right | (np.isnan(one) & np.isnan(three)))

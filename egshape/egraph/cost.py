@@ -32,14 +32,18 @@ LIGHT = 512
 """Constants of up to so many bytes, such as lists of sizes, never count as growth."""
 
 
-def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
+def likely_sizes(facts: Facts, symbols: Sequence[str], free: Mapping[str, int] | None = None) -> dict[str, int]:
     """The size at which each symbol is taken: its first likely value that it may have, else what an equation with such
-    sizes alone gives (m of `a*b == m`), else 64 clipped to its range, and moved to what its divisor leaves."""
+    sizes alone gives (m of `a*b == m`), else what ``free`` says (64 where it says nothing) clipped to its range, and
+    moved to what its divisor leaves."""
+    free = free or {}
     equations = _by_equations(facts, symbols)
     out = {}
     for name in symbols:
         expected = _expected(facts.symbol(name))
-        out[name] = equations.get(name, _default(facts.symbol(name))) if expected is None else expected
+        if expected is None:
+            expected = equations.get(name)
+        out[name] = _default(facts.symbol(name), free.get(name, DEFAULT_LIKELY)) if expected is None else expected
     return out
 
 
@@ -49,9 +53,9 @@ def _expected(known: SymbolFacts) -> int | None:
     return next((each for each in known.likely if each % divisor == rest and contains(known.ranges, each)), None)
 
 
-def _default(known: SymbolFacts) -> int:
+def _default(known: SymbolFacts, free: int) -> int:
     low, high = known.ranges[0] if known.ranges else (None, None)
-    value = max(DEFAULT_LIKELY, low or 0)
+    value = max(free, low or 0)
     value = value if high is None else min(value, high)
     divisor, rest = known.divisor
     near = (value - (value - rest) % divisor, value + (rest - value) % divisor)  # at most it, at least it

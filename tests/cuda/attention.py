@@ -37,6 +37,8 @@ class Case:
     guard: bool = False
     clean: bool = False
     """Weights that are NaN are 0."""
+    wide: bool = False
+    """Scores are f32 whatever the operands are."""
     turned: bool = False
     """Weights are the right side of their product."""
 
@@ -51,7 +53,8 @@ class Case:
             k, v = (self._repeated(b, x) for x in (k, v))
         whole = (B, const(self.heads), S, T)
         dot = {"lhs_batch": (0, 1), "rhs_batch": (0, 1)}
-        scores = b.one("dot_general", [q, k], {**dot, "lhs_contract": (3,), "rhs_contract": (3,), "dtype": self.dtype})
+        dtype = "f32" if self.wide else self.dtype
+        scores = b.one("dot_general", [q, k], {**dot, "lhs_contract": (3,), "rhs_contract": (3,), "dtype": dtype})
         scores = _convert(b, scores, self.soft)
         scores = b.one("multiply", [scores, _spread(b, constant(b, 0.5, self.soft), (), whole)])
         scores = self._masked(b, scores, whole)

@@ -54,6 +54,8 @@ class Library:
         """Numbers of those that fail."""
         self.used: list[int] = []
         """Numbers of those that ran."""
+        self.asked: set[int] = set()
+        """How many were asked for."""
         self.calls: Counter[str] = Counter()
         self.faults: list[str] = []
         self.objects: dict[int, dict[Any, int]] = {}
@@ -119,6 +121,7 @@ class Library:
     ) -> int:
         if self.refuses:
             return REFUSED
+        self.asked.add(most)
         alignments = [self.objects[wish][number] for number in (5, 6, 7, 8)]
         schemes = self.objects[wish].get(3, _ANY_SCHEME)
         split = schemes & ~_IN_COMPUTE_TYPE

@@ -72,6 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     cuda_cases.make(where, [*chosen, *tune.cases(knobs, chosen)], compiled)
     checks.ops(where, compiled, ("tanh",), ("f32",))
+    checks.programs(where, compiled, (20, 83))
     return where
 
 
@@ -110,7 +111,8 @@ def test_groups(group: str, peers: str, folder: Path) -> None:
     if group == "tune":
         assert "turned:NARROW_SIDE: transpose f16 | rows 16 width 24 | NARROW_SIDE=32: " in text
     if group == "check":
-        assert any(row.case == "all other ops" and row.values["right"] >= 1 for row in listed)
+        right = {row.case: row.values["right"] for row in listed if "right" in row.values}
+        assert right["all other ops"] >= 1 and right["all other programs"] == 2
     if group in ("models", "attention"):
         assert any("a run" in text for text in kept), "the profile of a slow case is kept"
     assert listed or (peers, group) == ("alone", "gemm")
@@ -366,6 +368,11 @@ def test_the_runtime_side_needs_numpy_alone() -> None:
         "sys.meta_path.insert(0, Block())\nimport benchmarks.cuda.__main__\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_program_that_no_artifact_holds_is_left_out(tmp_path: Path) -> None:
+    count, refused = checks.ops(tmp_path, cuda_cases.compiled, ("real",), ("f32",))
+    assert (count, refused) == (0, ["real-f32"])
 
 
 def test_facts_and_symbols() -> None:

@@ -21,6 +21,8 @@ from egshape.ir.text import parse_graph, print_graph
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel as printed
+from egshape.plan.gpu.attention import finite as flash_finite
+from egshape.plan.gpu.attention import joined as flash_joined
 from egshape.plan.gpu.attention import split as flash_split
 from egshape.plan.gpu.attention import tiles as flash_tiles
 from egshape.plan.gpu.attention.find import SWITCH
@@ -56,7 +58,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (flash_tiles, "KEYS", 16),
         (flash_split, "CHUNK", 64),
         (flash_split, "KEYS", 16),
-        (flash_split, "LONG", 32),
+        (flash_finite, "LONG", 32),
     ):
         monkeypatch.setattr(place, name, value)
 
@@ -102,7 +104,24 @@ CASES = [Case(mask=mask) for mask in MASKS] + [
     Case("f16", "bool", depth=20, width=40),
     Case("f32", "additive", guard=True),
     Case("bf16", groups=2, depth=72, width=24, soft="bf16"),
+    Case("bf16", "length", wide=True),
 ]
+
+
+@pytest.fixture
+def paired(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
+    """Warps with two tiles of rows."""
+    monkeypatch.setattr(flash_tiles, "FEW_WARPS", 1)
+    monkeypatch.setattr(flash_tiles, "BLOCKS", 1)
+
+
+@pytest.mark.parametrize("case", [Case("bf16", "causal"), Case("f16", "bool", depth=20, width=40)], ids=str)
+def test_two_tiles_of_rows(case: Case, paired: None) -> None:
+    (kernel,) = kernels(plan(case.graph(), target="cuda").steps)
+    every = [each for launch in launches(kernel, lambda dim: 64.0) for each in _all([launch])]
+    products = [stmt for each in every for stmt in statements(each.kernel.body) if isinstance(stmt, Mma)]
+    assert max(each.rows for each in products) == 2
+    check(case, (case.inputs(*sizes) for sizes in ((1, 40, 70), (2, 17, 33), (1, 0, 3))))
 
 
 @pytest.mark.long_but("*'f32', mask='causal'*", "*'bf16', mask='length'*", "*'f16', mask='bool'*")
@@ -114,6 +133,36 @@ def test_equals_the_interpreter(case: Case, small: None) -> None:
 def test_blocks_of_full_size() -> None:
     case = Case("bf16", "causal", depth=16, width=16)
     check(case, (case.inputs(*sizes) for sizes in ((1, 150, 150), (2, 3, 600))))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [Case("f16"), Case("bf16", "causal"), Case("f16", "additive"), Case("bf16", "triangle")],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [1.0, 40.0])
+def test_bases_follow_the_largest_scores(case: Case, size: float, small: None) -> None:
+    """Scores that rise, fall, and are so large that a base times a number is not exact."""
+
+    case = replace(case, wide=True)
+
+    def changed() -> Iterable[list[np.ndarray]]:
+        for ramp in (np.linspace(0.1, 6, 70), np.linspace(6, 0.1, 70), np.linspace(-6, 6, 70)):
+            arrays = case.inputs(1, 40, 70)
+            for side, by in ((0, size), (1, ramp[:, None])):
+                arrays[side] = (arrays[side].astype(np.float32) * by).astype(arrays[side].dtype)
+            yield arrays
+
+    check(case, changed())
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize("case", [Case("f16"), Case(mask="additive", width=5)], ids=str)
+def test_many_chunks_are_joined(case: Case, threads: int, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a block takes at a time."""
+    monkeypatch.setattr(flash_joined, "THREADS", threads)
+    monkeypatch.setattr(flash_split, "CHUNK", 16)
+    check(case, (case.inputs(*sizes) for sizes in ((1, 1, 600), (2, 3, 280))))
 
 
 # -- what is not finite -----------------------------------------------------------------------------------------------
@@ -161,7 +210,7 @@ def test_masked_rows(small: None) -> None:
 def test_masked_keys_are_left_out(mask: str, finite: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values behind the mask are not read, but for those that are fetched before it is known; unless one is no
     number, whose product with a weight of 0 is none either."""
-    for place, name, value in ((flash_tiles, "WARPS", 1), (flash_tiles, "KEYS", 16), (flash_split, "LONG", 8)):
+    for place, name, value in ((flash_tiles, "WARPS", 1), (flash_tiles, "KEYS", 16), (flash_finite, "LONG", 8)):
         monkeypatch.setattr(place, name, value)
     monkeypatch.setattr(flash_split, "FEW", 4)
     case, sizes = Case("f32", mask, heads=1), {"b": 1, "s": 8, "t": 64}
@@ -183,9 +232,11 @@ def test_no_two_threads_meet(case: Case, monkeypatch: pytest.MonkeyPatch) -> Non
     """Thread after thread, in blocks of one and of two warps, of whole rows and of chunks of keys."""
     for place, name, value in (
         (flash_tiles, "KEYS", 16),
+        (flash_tiles, "FEW_WARPS", 1),
+        (flash_tiles, "BLOCKS", 1),
         (flash_split, "CHUNK", 16),
         (flash_split, "KEYS", 16),
-        (flash_split, "LONG", 8),
+        (flash_finite, "LONG", 8),
         (flash_split, "FEW", 4),
     ):
         monkeypatch.setattr(place, name, value)

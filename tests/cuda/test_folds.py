@@ -99,6 +99,16 @@ def _waits(found: Launch) -> int:
     return sum(isinstance(stmt, Threads) and stmt.wait for stmt in statements(found.kernel.body))
 
 
+def test_few_rows_have_more_lanes_where_many_are_likely() -> None:
+    kernel, guess = fold("n", "add", "f32"), _guess(1 << 20, 1024)
+    (versions,) = launches(kernel, guess, 256)
+    few, many = (chosen(versions, {"m": count, "n": 1024}) for count in (11, 1 << 20))
+    assert few.blocks.evaluate({"m": 11}) == 11 and few.threads == 256
+    assert many.blocks.evaluate({"m": 1 << 20}) == 1 << 20 and many.threads == 64
+    for count in (1, 11):
+        _run(kernel, guess, {"m": count, "n": 1024}, 256)
+
+
 @pytest.mark.parametrize("length", [0, 1, 40, 300, 512, 513])
 def test_warps_of_a_row_meet_once(length: int) -> None:
     (found,) = _run(fold("n", "add", "f32"), _guess(64, 512), {"m": 3, "n": length}, 128)
@@ -111,6 +121,8 @@ def test_warps_of_a_row_meet_once(length: int) -> None:
 )
 def test_rows_of_a_warp_or_less_wait_for_nobody(likely: int, lanes: int, rows: int) -> None:
     kernel = fold("n", "add", "f32")
-    found = _run(kernel, _guess(1 << 20, likely), {"m": 11, "n": likely}, 256)[0]
+    _run(kernel, _guess(1 << 20, likely), {"m": 11, "n": likely}, 256)
+    (versions,) = launches(kernel, _guess(1 << 20, likely), 256)
+    found = chosen(versions, {"m": 1 << 20, "n": likely})
     assert not _waits(found) and found.threads == lanes * rows
     assert found.blocks.evaluate({"m": rows + 1, "n": 1}) == 2

@@ -280,8 +280,9 @@ def _exact(arrays: list[np.ndarray]) -> np.ndarray:
     return np.matmul(*(each.astype(np.float64) for each in arrays[:2])) + arrays[2]
 
 
-def test_algorithms_are_timed_once_for_a_shape() -> None:
+def test_algorithms_are_timed_once_for_a_shape_where_that_is_wished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight the fastest that works is used, in graphs and by other tables of calls too."""
+    monkeypatch.setenv(SWITCH, "timed")
     device = Emulated()
     function, library = _timed([9, 8, 2, 1, 3, 9, 9, 9, 0], {3}, device)
     assert max(library.costs) == 9 and len(library.costs) == 9  # the ninth is never proposed
@@ -300,7 +301,8 @@ def test_algorithms_are_timed_once_for_a_shape() -> None:
     assert device.calls["cuEventElapsedTime"] == events + 7 and library.used[-1] == 0  # too small to be worth it
 
 
-def test_nothing_is_timed_while_a_stream_is_captured() -> None:
+def test_nothing_is_timed_while_a_stream_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "timed")
     device = Emulated()
     function, library = _timed([9, 1], set(), device, "inside")
     arrays = _numbers(256)
@@ -317,7 +319,7 @@ def test_a_result_over_its_residual_is_not_computed_twice() -> None:
     device = Emulated()
     _, library = _timed([9, 1], set(), device)
     driver = device.driver(library.functions)
-    state = cublaslt.Products(library.functions, 0, lambda key, found, work, run, stream: found[0])
+    state = cublaslt.Products(library.functions, 0, lambda key, found, work, run, stream: found[0], 1)
     assert state._again({"kind": 0}, np.ones(12, np.int64), [1, 2, 3, 0, 3], 0) is None
     assert state._again({"kind": 0}, np.ones(12, np.int64), [1, 2, 3, 0, 4], 0) is not None
     state.close()
@@ -325,10 +327,10 @@ def test_a_result_over_its_residual_is_not_computed_twice() -> None:
 
 
 def test_the_same_algorithm_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "first")
+    monkeypatch.delenv(SWITCH, raising=False)
     function, library = _timed([9, 1], set(), Emulated())
     function(*_numbers(256))
-    assert library.used == [0]
+    assert library.used == [0] and library.asked == {1}
     monkeypatch.setenv(SWITCH, "best")
     function, _ = _timed([9, 1], set(), Emulated())
     with pytest.raises(EgshapeError, match="EGSHAPE_CUDA_ALGORITHMS='best' is neither 'first' nor 'timed'"):

@@ -66,3 +66,17 @@ def test_narrow_elements_take_larger_tiles() -> None:
     found = launch(transposed("bf16"), likely)
     assert "tiles of 64 x 64, 8 elements an access" in found.why and found.threads == 256
     assert "ui16 s0[4224];" in kernel(found, "k").source, "lines an odd number of banks apart"
+
+
+@pytest.mark.parametrize(("dtype", "count", "side"), [("f32", 1, 64), ("f64", 1, 64), ("f32", 3, 32), ("f16", 1, 64)])
+def test_elements_one_by_one_take_larger_tiles_where_there_is_room(dtype: str, count: int, side: int) -> None:
+    out, value = Buffer("out", dtype, M * N, "output"), None
+    for number in range(count):
+        load = Load(dtype, Buffer(f"x{number}", dtype, M * N, "input"), ROW * N + COLUMN)
+        value = load if value is None else Call(dtype, "add", (value, load))
+    assert value is not None
+    store = Store(out, COLUMN * M + ROW, value)
+    whole = Kernel("transpose", (Loop("$j", N, (Loop("$i", M, (store,)),)),), (out,))
+    plain = list(chain(launch(whole, likely)))[-1]
+    assert f"tiles of {side} x {side}, 1 elements" in plain.why and plain.threads == 256
+    _run(plain, whole, {"m": side + 3, "n": 5})

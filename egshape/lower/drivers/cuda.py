@@ -13,6 +13,7 @@ from egshape.dims import Dim
 from egshape.egraph.cost import likely_sizes
 from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
+from egshape.ir.types import is_integer
 from egshape.lower.cuda import compiler
 from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.device.device import Device
@@ -24,6 +25,7 @@ from egshape.lower.host.program import Module, module
 from egshape.lower.llvm import native
 from egshape.plan.analysis.inplace import in_place
 from egshape.plan.cpu.program import on_processor
+from egshape.plan.gpu.folds import Likely
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.program import on_device
 from egshape.plan.ir.launch import Launch
@@ -32,8 +34,8 @@ from egshape.plan.targets import plan
 from egshape.plan.text import launch_text
 
 ENTRIES = ("egshape_entry", "egshape_python", "egshape_device")
-_FREE_SIZE = 64
-"""Of a symbol of which nothing is known."""
+_FREE_SIZE, _BATCH = 1024, 8
+"""Of a symbol of which nothing is told; of one that looks like a batch."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,26 @@ def cubins(functions: Sequence[Function], architecture: str) -> bytes:
     return compiler.cached_cubin(compiler.source([each.kernel for each in functions]), architecture)
 
 
+def _likely(graph: Graph) -> Likely:
+    """Sizes at the likely sizes. A symbol of which nothing is told is taken for large, but for small where it looks
+    like a batch: what is planned for large sizes loses microseconds at small ones, the reverse loses factors."""
+    shapes = [(value.type.dtype, value.type.shape) for value in graph.inputs if value.type.shape]
+    names = {name for _, shape in shapes for size in shape for name in size.symbols()}
+    first = [shape[0] for dtype, shape in shapes if len(shape) > 2 or (len(shape) == 2 and is_integer(dtype))]
+    batches = {name for size in first for name in size.symbols()}
+    free = {name: _BATCH if name in batches else _FREE_SIZE for name in names}
+    sizes = likely_sizes(graph.facts, sorted(names), free)
+
+    def likely(size: Dim) -> float:
+        known = {name: sizes.get(name, _FREE_SIZE) for name in size.symbols()}
+        try:
+            return float(size.evaluate(known))
+        except UndefinedSize:
+            return float(_FREE_SIZE)
+
+    return likely
+
+
 def compile_cuda(
     graph: Graph,
     architectures: Sequence[str] = compiler.ARCHITECTURES,
@@ -93,25 +115,7 @@ def compile_cuda(
     ``dependency`` where NVRTC is missing.
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
-    sizes = likely_sizes(
-        graph.facts,
-        sorted(
-            {
-                name
-                for value in graph.inputs
-                if value.type.shape is not None
-                for size in value.type.shape
-                for name in size.symbols()
-            }
-        ),
-    )
-
-    def likely(size: Dim) -> float:
-        known = {name: sizes.get(name, _FREE_SIZE) for name in size.symbols()}
-        try:
-            return float(size.evaluate(known))
-        except UndefinedSize:
-            return float(_FREE_SIZE)
+    likely = _likely(graph)
 
     def mapped(kernel: Kernel) -> Sequence[Launch]:
         return launches(kernel, likely)

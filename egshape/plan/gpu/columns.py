@@ -35,6 +35,8 @@ WIDTH = 32
 """Threads of a block along the columns."""
 ROUNDS = 8
 """Accesses that a thread has under way."""
+FEW = 8
+"""Rows (at the likely sizes) from which threads share those of a column: there may be many more."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def _lanes(kernel: Kernel, last: Loop, fold: Fold, likely: Likely) -> int:
 def _block(loops: Sequence[Loop], fold: Fold, lanes: int, likely: Likely, threads: int) -> _Block:
     """Threads along the columns as far as these go, the others along the rows where that is worth while."""
     every = likely(product(loop.extent for loop in loops)) / lanes
-    if likely(fold.loop.extent) < policy.LONG or every >= policy.BUSY:
+    if likely(fold.loop.extent) < FEW or every >= policy.BUSY:
         return _Block(threads, 1, lanes)
     width = 1
     while width < min(WIDTH, threads // 4) and width * lanes < likely(loops[-1].extent):

@@ -16,8 +16,14 @@ from egshape.plan.ir.launch import BYTES, Grid, Launch, Threads, at_round
 from egshape.plan.ir.loops import Buffer, Expr, Index, Kernel, Let, LetIndex, Load, Loop, Stmt, Store
 from egshape.plan.ir.visit import Moved
 
-SIDE, NARROW_SIDE = 32, 64
-"""Elements of a side of a tile: a warp moves whole lines of memory, of 16 bits and less too."""
+SIDE, NARROW_SIDE, PLAIN_SIDE = 32, 64, 64
+"""Elements of a side of a tile: a warp moves whole lines of memory, of 16 bits and less too. Where lines do not divide,
+elements are taken one by one, and their lines begin anywhere: longer ones have less at their ends that others move
+too."""
+THREADS = 256
+"""Of a block for such tiles; fewer have small ones."""
+SHARED = 36 << 10
+"""Bytes of shared memory up to which tiles of a block may be of that size."""
 BANK = 4
 """Bytes of a bank of shared memory."""
 
@@ -64,11 +70,12 @@ def _versions(
     """A version with accesses of 16 bytes where both sides divide, shown or likely, and one for where they do not."""
     dtypes = [load.dtype for load in crossing] + [stmt.buffer.dtype for stmt in body if isinstance(stmt, Store)]
     size = max(map(itemsize, dtypes))
-    side = (SIDE if size >= BANK else NARROW_SIDE) if threads >= 8 * SIDE else 8
+    side = (SIDE if size >= BANK else NARROW_SIDE) if threads >= THREADS else 8
+    large = threads >= THREADS and PLAIN_SIDE**2 * sum(itemsize(load.dtype) for load in crossing) <= SHARED
     lanes = min(BYTES // size, side * side // threads)
     extents = across.extent, loops[-1].extent
     open_ = [extent for extent in extents if not divides(extent, lanes, kernel.bounds)]
-    plain = _Tile(side, 1, threads)
+    plain = _Tile(PLAIN_SIDE if large else side, 1, threads)
     if lanes > 1 and all(likely_divides(extent, lanes, likely) for extent in open_):
         made = _mapped(kernel, loops, across, body, crossing, _Tile(side, lanes, threads))
         if not open_:

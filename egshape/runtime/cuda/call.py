@@ -322,7 +322,7 @@ def _products(on: Loaded) -> Products | None:
             on.refused[f"cuBLASLt has no workspace: {on.driver.error(code)}"] = None
             return None
         try:
-            made = Products(on.products, place.value, on.algorithms.best)
+            made = Products(on.products, place.value, on.algorithms.best, on.algorithms.wanted)
             on.libraries.add(made)
             return made
         except OSError as error:

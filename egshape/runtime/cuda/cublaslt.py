@@ -18,8 +18,6 @@ from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, P
 
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 ROWS = 1024
-PROPOSED = 8
-"""Algorithms that the library is asked for."""
 WORKSPACE = 32 << 20
 FUNCTIONS = (
     "cublasLtCreate",
@@ -75,12 +73,17 @@ Choose = Callable[[bytes, Sequence[np.ndarray], int, Run | None, int], np.ndarra
 
 class Products:
     """The state of a stream's products. ``functions``: addresses of the library's functions; ``workspace``: memory of
-    the device that only this stream uses; ``choose``: which of some algorithms is used."""
+    the device that only this stream uses; ``choose``: which of ``wanted`` algorithms is used."""
 
     def __init__(
-        self, functions: Mapping[str, int], workspace: int, choose: Choose, workspace_bytes: int = WORKSPACE
+        self,
+        functions: Mapping[str, int],
+        workspace: int,
+        choose: Choose,
+        wanted: int,
+        workspace_bytes: int = WORKSPACE,
     ) -> None:
-        self._functions, self._best = functions, choose
+        self._functions, self._best, self._wanted = functions, choose, wanted
         self._calls: dict[str, Callable[..., int]] = {}
         self.rows = np.zeros((ROWS, ROW), np.int64)
         self._make = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(self._filled)
@@ -144,7 +147,8 @@ class Products:
                 ctypes.cast(words, ctypes.POINTER(ctypes.c_int64)), (len(KEY) + len(POINTERS),)
             )
             work = 2 * key["count"] * key["m"] * key["n"] * key["k"]
-            run = self._again(key, made, [int(place) for place in places[len(KEY) :]], stream or 0)
+            several = self._wanted > 1
+            run = self._again(key, made, list(map(int, places[len(KEY) :])), stream or 0) if several else None
             made[4:] = self._best(row[: len(KEY)].tobytes(), found, work, run, stream or 0)
         except OSError as error:
             self._dropped(made)
@@ -216,7 +220,7 @@ class Products:
             left, right, out, more = (place & -place or _LARGEST_ALIGNMENT for place in places)
             for number, alignment in enumerate((right, left, min(more, out), out)):
                 self._set(name, wish, _ALIGNMENT_A + number, ctypes.c_uint32(alignment))
-            results, count = ctypes.create_string_buffer(PROPOSED * _RESULT_BYTES), ctypes.c_int32(0)
+            results, count = ctypes.create_string_buffer(self._wanted * _RESULT_BYTES), ctypes.c_int32(0)
             a, b, d = (ctypes.c_void_p(int(made[number])) for number in (2, 1, 3))
             self._call(
                 "cublasLtMatmulAlgoGetHeuristic",
@@ -227,7 +231,7 @@ class Products:
                 d,
                 d,
                 ctypes.c_void_p(wish),
-                ctypes.c_int32(PROPOSED),
+                ctypes.c_int32(self._wanted),
                 ctypes.c_void_p(ctypes.addressof(results)),
                 ctypes.c_void_p(ctypes.addressof(count)),
             )

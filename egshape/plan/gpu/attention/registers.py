@@ -74,17 +74,18 @@ class Registers:
 @dataclass(frozen=True, eq=False)
 class State:
     """What the registers hold: scores of ``columns`` tiles of keys, results of ``wide`` places, and of each row the
-    largest score until now, the sum of exponentials, and the largest score of these keys."""
+    largest score until now, what exponentials are relative to, their sum, and the largest score of these keys."""
 
     columns: int
     wide: int
     scores: Buffer
     out: Buffer
     peak: Buffer
+    base: Buffer
     total: Buffer
     top: Buffer
 
     @property
     def all(self) -> tuple[Buffer, ...]:
         """The buffers."""
-        return self.scores, self.out, self.peak, self.total, self.top
+        return self.scores, self.out, self.peak, self.base, self.total, self.top

@@ -60,13 +60,13 @@ class Flags:
 
 class Skip:
     """Leaves out blocks of keys that are masked for all rows of a block, where that changes no bit: all values are
-    finite, and the exponentials of masked scores are 0, because they are -inf or far below the peak of each row.
+    finite, and the exponentials of masked scores are 0, because they are -inf or far below the base of each row.
     ``area``: the rows of the block, and the keys from one on."""
 
     def __init__(
-        self, tiles: Registers, peak: Buffer, area: Callable[[Dim], Area], flags: Flags, ends: Sequence[Line]
+        self, tiles: Registers, base: Buffer, area: Callable[[Dim], Area], flags: Flags, ends: Sequence[Line]
     ) -> None:
-        self.tiles, self.peak, self.area, self.flags, self.ends = tiles, peak, area, flags, tuple(ends)
+        self.tiles, self.base, self.area, self.flags, self.ends = tiles, base, area, flags, tuple(ends)
         self.warps = tiles.threads // WARP
         self.low = max(line.low for line in ends if line.low is not None)
         self.board = Buffer("$settled", "i32", const(self.warps), "temp")
@@ -74,7 +74,7 @@ class Skip:
             Buffer(f"$own.{name}", "i32", const(tiles.threads), "temp") for name in ("finite", "sure")
         )
         self.registers = (self.finite, self.sure)
-        """Whether values are finite; whether besides rows have a peak that makes masked scores count nothing."""
+        """Whether values are finite; whether besides rows have a base that makes masked scores count nothing."""
 
     def masked(self, key: Dim) -> Expr:
         """i1: the keys from ``key`` on need not be looked at."""
@@ -86,7 +86,7 @@ class Skip:
         return found
 
     def begin(self) -> Iterator[Stmt]:
-        """Read the flags; no row has a peak yet."""
+        """Read the flags; no row has a base yet."""
         tiles, flags = self.tiles, self.flags
 
         def read(thread: Dim) -> list[Stmt]:
@@ -106,7 +106,7 @@ class Skip:
         yield tiles.section(lambda t: self.tell(t, first(t)), wait=True)
 
     def decide(self) -> Iterator[Stmt]:
-        """Tell from the peaks; the block waits before anyone asks."""
+        """Tell from the bases; the block waits before anyone asks."""
         tiles = self.tiles
         if self.low == float("-inf"):
             return
@@ -116,7 +116,7 @@ class Skip:
 
             def row(i: Dim, half: Dim, place: Dim) -> list[Stmt]:
                 at = tiles.row(thread, i, half)
-                gap = Call("f32", "subtract", (Load("f32", self.peak, place), Const("f32", self.low)))
+                gap = Call("f32", "subtract", (Load("f32", self.base, place), Const("f32", self.low)))
                 far = Call("i1", "compare", (gap, Const("f32", MARGIN)), (("direction", "GE"), ("kind", "FLOAT")))
                 fine = Call("i1", "or", (Test((symbol(at.name) - tiles.stmt.m,)), far))
                 return [at, Assign(ok.name, Call("i32", "select", (fine, ok, Const("i32", 0))))]

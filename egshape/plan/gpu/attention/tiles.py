@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, minimum, product, symbol
 from egshape.ir.types import itemsize
-from egshape.plan.gpu.attention.masks import opened
 from egshape.plan.gpu.attention.operands import Operand, whole_tiles
 from egshape.plan.gpu.attention.registers import Registers, State
 from egshape.plan.gpu.attention.results import Chunk, Results, stage_bytes
@@ -46,6 +45,9 @@ FEW_WARPS, FEW_KEYS = 4, 32
 """From here on smaller blocks are worse than fewer of them at a time."""
 AHEAD = 64
 """Registers of a thread for keys and values that are fetched while those before them are computed with."""
+PAIR, PAIRED = 2, 128
+"""Row tiles of a warp that multiply the same keys and values, so that these are read half as often from shared memory;
+and registers of a thread for scores and results up to which there are so many."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class Shape:
 
 def shape(stmt: Attend, heads: Dim, likely: Likely) -> Shape:
     """The shape of a block: few rows and keys where there likely are few, many if blocks are many then, so that keys
-    are read less often, and as many keys at a time as fit."""
+    are read less often, and as many keys at a time as fit. On tensor cores each of many warps has two tiles of rows, as
+    what limits products there is how fast shared memory is read."""
     warps = WARPS
     while warps > 1 and likely(stmt.m) <= (warps // 2) * ROWS:
         warps //= 2
@@ -84,6 +87,9 @@ def shape(stmt: Attend, heads: Dim, likely: Likely) -> Shape:
             keys //= 2
         while warps > least_warps and _room(stmt, Shape(warps, 1, keys)) > room:
             warps //= 2
+    sums = PAIR * (keys + whole_tiles(stmt.width)) // COLUMNS * EACH
+    if stmt.dtype != "f32" and warps >= PAIR * FEW_WARPS and sums <= PAIRED:
+        return Shape(warps // PAIR, PAIR, keys)
     return Shape(warps, 1, keys)
 
 
@@ -112,7 +118,11 @@ class Tiles(Registers):
         chunks = (Loop("$chunk", ceildiv(stmt.n, shape.chunk), ()),) if shape.chunk else ()
         nest = (*loops, Loop("$rows", ceildiv(stmt.m, shape.rows), ()), *chunks)
         self.blocks = product(loop.extent for loop in nest)
+        lines = found_lines(stmt)
+        ends = [line for line in lines if line.ends and line.low is not None]
         env = at_round(nest, symbol("$block"))
+        if ends:  # the last rows have most keys: they begin first
+            env["$rows"] = ceildiv(stmt.m, shape.rows) - 1 - env["$rows"]
         self.place = tuple(LetIndex(var, Index("i64", at)) for var, at in env.items())
         self.deep, wide = whole_tiles(stmt.k), whole_tiles(stmt.width)
         common = self.threads, self.names, kernel.bounds
@@ -129,14 +139,12 @@ class Tiles(Registers):
             wide,
             self.own("scores", "f32", shape.tiles * columns * EACH),
             self.own("out", "f32", shape.tiles * wide // COLUMNS * EACH),
-            *(self.own(name, "f32", shape.tiles * 2) for name in ("peak", "total", "top")),
+            *(self.own(name, "f32", shape.tiles * 2) for name in ("peak", "base", "total", "top")),
         )
-        lines = found_lines(stmt)
         self.scores = Scores(self, self.state, shape.rows, shape.keys, lines)
         chunk = None if shape.chunk is None else Chunk(tuple(loops), partial, shape.chunk)
         self.results = Results(self, self.state, shape.rows, kernel.bounds, chunk)
-        ends = [line for line in lines if line.ends and line.low is not None]
-        self.skip = Skip(self, self.state.peak, self.scores.area, flags, ends) if flags is not None and ends else None
+        self.skip = Skip(self, self.state.base, self.scores.area, flags, ends) if flags is not None and ends else None
         ahead = sum(each.accesses * each.wide * itemsize(stmt.dtype) // 4 for each in (self.keys, self.values))
         self.ahead = bool(ahead) and ahead <= AHEAD
 
@@ -158,12 +166,16 @@ class Tiles(Registers):
             begin += self.skip.begin()
             inner = (If(self.skip.masked(key), (), inner),)
         rounds: Stmt = Loop(name_of(step), ceildiv(many, shape.keys), inner)
-        ends = (lane_fold(name_of(self.names()), "add", state.total, self.threads, 4), *self.results.finish())
+        ends = (
+            self.section(self.scores.settle),
+            lane_fold(name_of(self.names()), "add", state.total, self.threads, 4),
+            *self.results.finish(),
+        )
         body: tuple[Stmt, ...] = (*self.place, *begin, rounds, *ends)
         outputs = self.partial or self.kernel.outputs
         kernel = replace(self.kernel, body=(Grid("$block", self.blocks, body),), private=(), outputs=outputs)
         held = (each.held for each in (self.queries, *moving) if each.wide)
-        registers: tuple[Buffer, ...] = (*state.all, *held, *self.results.registers)
+        registers: tuple[Buffer, ...] = (*state.all, *self.scores.registers, *held, *self.results.registers)
         boards: tuple[Buffer, ...] = (self.queries.board, self.keys.board, self.values.board)
         if self.skip is not None:
             registers, boards = (*registers, *self.skip.registers), (*boards, self.skip.board)
@@ -196,11 +208,10 @@ class Tiles(Registers):
             depth=self.deep,
             wait=False,
         )
-        plain = opened(stmt.scores, scores.lines)
         yield If(
-            scores.open(key, plain),
-            (self.section(lambda t: scores.score(t, key, plain)),),
-            (self.section(lambda t: scores.score(t, key, None)),),
+            scores.open(key),
+            (self.section(lambda t: scores.score(t, key, True)),),
+            (self.section(lambda t: scores.score(t, key, False)),),
         )
         yield lane_fold(name_of(self.names()), "maximum", state.top, threads, 4)
         yield self.section(scores.weigh)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egshape.dims import product
 from egshape.plan.gpu import folds as policy
@@ -22,6 +22,8 @@ ROOM = 64
 """Words of all that a thread holds at once."""
 FEWEST = 4
 """Elements for a lane before more lanes share a row."""
+FEW = 256
+"""Rows that a version for few rows is made for."""
 AHEAD = 4
 """Rounds whose elements are loaded at once where a row is not held."""
 
@@ -29,12 +31,13 @@ AHEAD = 4
 @dataclass(frozen=True)
 class Choice:
     """``lanes`` threads for a row, ``rows`` of them in a block; ``wide``: elements of an access; ``each``: elements
-    that a thread holds, 0 where it holds none."""
+    that a thread holds, 0 where it holds none; ``most``: rows up to which it is taken, 0 for any number."""
 
     lanes: int
     rows: int
     wide: int
     each: int
+    most: int = 0
 
     @property
     def threads(self) -> int:
@@ -62,9 +65,17 @@ def choices(kernel: Kernel, loops: Sequence[Loop], program: Program, likely: Lik
         widths = [several] if shown else list(dict.fromkeys((several, 1)))
     held = [_held(program, kernel, length, count, each, threads) for each in widths]
     streamed = [_streamed(length, count, each, threads, held[0]) for each in widths]
-    if held[0] is not None:
-        return [*(each for each in held if each is not None), streamed[-1]]
-    return streamed
+    if held[0] is None:
+        return streamed
+    few = _few(held[0], _held(program, kernel, length, FEW, widths[0], threads), count)
+    return [*few, *(each for each in held if each is not None), streamed[-1]]
+
+
+def _few(usual: Choice, narrow: Choice | None, count: float) -> list[Choice]:
+    """A version for few rows, where many are likely: more lanes share a row, which would not keep a GPU busy else."""
+    most = policy.BUSY // (2 * usual.lanes)
+    several = narrow is not None and narrow.lanes > max(usual.lanes, WARP)
+    return [replace(narrow, most=most)] if narrow is not None and several and count > most else []
 
 
 def _lanes(kernel: Kernel, program: Program, likely: Likely) -> int:

@@ -112,7 +112,7 @@ class _Mapped:
 
     def _fits(self) -> list[Dim]:
         program, choice, whole = self.program, self.choice, self.program.whole
-        found: list[Dim] = []
+        found: list[Dim] = [choice.most - self.count] if choice.most else []
         if choice.wide > 1 and whole is not None and not divides(whole, choice.wide, self.kernel.bounds):
             found.append(left(whole, choice.wide))
         room = choice.lanes * choice.each
