@@ -46,6 +46,18 @@ def test_what_is_computed_and_copied_is_held_as_f32() -> None:
     assert halves.filled(_launch(_twice())) == {HELD}
 
 
+def test_of_f16_sums_and_products_come_to_be_as_halves() -> None:
+    x = Load("f16", Buffer("x", "f16", const(LANES), "input"), AT)
+    for op, found in (("multiply", False), ("divide", True)):
+        made = Buffer("made", "f16", const(LANES), "temp")
+        body = (
+            Loop("$i", const(LANES), (Let("y", Call("f16", op, (x, x))), Store(made, AT, Var("f16", "y")))),
+            Wide("$i", const(LANES), (Store(Buffer("out", "f16", const(LANES), "output"), AT, Load("f16", made, AT)),)),
+        )
+        launch = Launch(Kernel("k", body, ()), const(1), 1, (made,), (made,))
+        assert halves.staged(launch) == ({made} if found else set())
+
+
 @pytest.mark.parametrize("value", [Load("bf16", HELD, AT), Const("bf16", 1.5)])
 def test_what_is_only_moved_is_not(value: Expr) -> None:
     assert not halves.staged(_launch(value))
@@ -70,7 +82,7 @@ def test_a_result_is_rounded_once_where_it_is_copied(dtype: str, texts: Texts) -
     x = argument(b, "x", dtype, [symbol("n"), 64])
     case = printed(graph_of(b, b.one("add", [b.one("multiply", [x, x]), x])))
     text = "".join(step[1].source for step in case.steps if isinstance(step, tuple))
-    assert "eg_packed<" in text
+    assert ("eg_packed<" in text) == (dtype == "bf16") and ("eg_multiply_f16(" in text) == (dtype == "f16")
     bits = np.arange(1 << 16, dtype=np.uint16).reshape(1024, 64).view(numpy_dtype(dtype))
     (found,) = case.run(texts, [bits], "forward")
     with np.errstate(all="ignore"):

@@ -136,6 +136,17 @@ static unsigned short eg_store_f16(float x) {
   return sign + ((exponent + 14) << 10) + ((unsigned)units - 1024);
 }
 
+// add.rn.f16 and the like: f32 has more than twice the digits and two, so that rounding twice is rounding once.
+static unsigned short eg_add_f16(unsigned short a, unsigned short b) {
+  return eg_store_f16(eg_load_f16(a) + eg_load_f16(b));
+}
+static unsigned short eg_subtract_f16(unsigned short a, unsigned short b) {
+  return eg_store_f16(eg_load_f16(a) - eg_load_f16(b));
+}
+static unsigned short eg_multiply_f16(unsigned short a, unsigned short b) {
+  return eg_store_f16(eg_load_f16(a) * eg_load_f16(b));
+}
+
 // cvt.rn.bf16.f32: to the nearest, ties to even.
 static unsigned short eg_store_bf16(float x) {
   if (x != x) return 0x7fff;

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from egshape.lower.cuda import scalar
 from egshape.plan.ir.launch import LaneFold, Launch, Mma, Wide
-from egshape.plan.ir.loops import Buffer, Call, Const, Load, Store
+from egshape.plan.ir.loops import Buffer, Call, Const, Expr, Let, Load, Store, Var
 from egshape.plan.ir.walk import buffers, expressions, statements
+
+NATIVE = frozenset(("add", "subtract", "multiply"))
+"""Ops of f16 that devices have; of bf16 only new ones have them."""
 
 
 def staged(launch: Launch) -> frozenset[Buffer]:
@@ -17,8 +22,9 @@ def staged(launch: Launch) -> frozenset[Buffer]:
     for expr in expressions(body):
         if isinstance(expr, Load) and expr not in copied:
             found.discard(expr.buffer)
+    lets = {stmt.name: stmt.value for stmt in statements(body) if isinstance(stmt, Let)}
     for stmt in statements(body):
-        if isinstance(stmt, Store) and (stmt in wide or not _is_computed(stmt)):
+        if isinstance(stmt, Store) and (stmt in wide or not _is_computed(stmt.value, lets)):
             found.discard(stmt.buffer)
         elif isinstance(stmt, LaneFold | Mma):
             found.difference_update(buffers((stmt,)))
@@ -39,6 +45,10 @@ def _copies(launch: Launch) -> frozenset[Store]:
     return frozenset(store for stmt in wide for store in stmt.body if isinstance(store, Store))
 
 
-def _is_computed(store: Store) -> bool:
-    value = store.value
-    return not isinstance(value, Load | Const) and not (isinstance(value, Call) and value.op == "bitcast_convert")
+def _is_computed(value: Expr, lets: Mapping[str, Expr]) -> bool:
+    """Whether a value comes to be in f32."""
+    while isinstance(value, Var) and value.name in lets:
+        value = lets[value.name]
+    if isinstance(value, Call):
+        return value.op != "bitcast_convert" and not (value.dtype == "f16" and value.op in NATIVE)
+    return not isinstance(value, Load | Const)

@@ -96,6 +96,8 @@ class _Printer(Walk[Writer]):
         self.staged, self.filled = halves.staged(launch), halves.filled(launch)
         self.exact: dict[str, tuple[str, str]] = {}
         """Names of numbers that were rounded to 16 bits: the dtype, and what was rounded."""
+        self.bits: dict[str, str] = {}
+        """Names of numbers of f16: the names of their bits."""
         self.thread = ""
         """The variable of the loop over threads around what is printed."""
 
@@ -218,6 +220,8 @@ class _Printer(Walk[Writer]):
         name = self.w.value(_constant_type(value), text)
         if text in self.exact:
             self.exact[name] = self.exact[text]
+        if text in self.bits:
+            self.bits[name] = self.bits[text]
         return name
 
     def local(self, stmt: Local) -> None:
@@ -260,7 +264,8 @@ class _Printer(Walk[Writer]):
         if isinstance(expr, Call) and expr.op == "bitcast_convert" and _of_half(expr):
             source = expr.args[0].dtype
             return scalar.same_bits(source, dtype, self.stored(expr.args[0], source))
-        return scalar.store(dtype, self._exact(expr))
+        text = self.expr(expr)
+        return self.bits[text] if text in self.bits and dtype == "f16" else scalar.store(dtype, self._exact(expr))
 
     def _exact(self, expr: Expr) -> str:
         """A value that is to be rounded to its dtype: what it was before it was."""
@@ -277,7 +282,8 @@ class _Printer(Walk[Writer]):
         if expr.buffer in self.filled:
             place = self.w.dim(expr.index.substitute({self.thread: 0}))
             return self._value(expr, f"eg_held_bf16({self.pointers[expr.buffer]}, {place})")
-        return self._value(expr, scalar.load(expr.dtype, self.element(expr.buffer, expr.index)))
+        element = self.element(expr.buffer, expr.index)
+        return self._of_bits(element) if expr.dtype == "f16" else self._value(expr, scalar.load(expr.dtype, element))
 
     def index(self, expr: Index) -> str:
         """A size, converted."""
@@ -292,6 +298,8 @@ class _Printer(Walk[Writer]):
         if expr.op == "bitcast_convert" and _of_half(expr):
             return self._value(expr, scalar.load(expr.dtype, self.stored(expr, expr.dtype)))
         args = tuple(self.expr(arg) for arg in expr.args)
+        if expr.dtype == "f16" and expr.op in halves.NATIVE and all(arg in self.bits for arg in args):
+            return self._of_bits(f"eg_{expr.op}_f16({', '.join(self.bits[arg] for arg in args)})")
         source = expr.args[1 if expr.op == "select" else 0].dtype
         return self._value(expr, ops.call(expr.op, expr.dtype, source, args, dict(expr.attrs), expr.fast))
 
@@ -318,8 +326,19 @@ class _Printer(Walk[Writer]):
         if not text.startswith(rounding):
             return self.w.value(_constant_type(expr), text)
         exact = self.w.value("const f32", text.removeprefix(rounding)[:-1])
+        if expr.dtype == "f16":
+            return self._of_bits(scalar.store("f16", exact), exact)
         name = self.w.value(_constant_type(expr), f"{rounding}{exact})")
         self.exact[name] = expr.dtype, exact
+        return name
+
+    def _of_bits(self, text: str, exact: str = "") -> str:
+        """A number of f16, and its bits, which are written as ``text``."""
+        bits = self.w.value("const ui16", text)
+        name = self.w.value("const f32", scalar.load("f16", bits))
+        self.bits[name] = bits
+        if exact:
+            self.exact[name] = "f16", exact
         return name
 
 

@@ -102,6 +102,11 @@ EG f32 eg_erfc(f32 x) {
   return __float_as_int(x) < 0 ? 2.0f - e : e;
 }
 
+// -- arithmetic of f16: exact and rounded once, as f32 has it that is rounded to f16; never contracted ----------------
+EG ui16 eg_add_f16(ui16 a, ui16 b) { ui16 y; asm("add.rn.f16 %0, %1, %2;" : "=h"(y) : "h"(a), "h"(b)); return y; }
+EG ui16 eg_subtract_f16(ui16 a, ui16 b) { ui16 y; asm("sub.rn.f16 %0, %1, %2;" : "=h"(y) : "h"(a), "h"(b)); return y; }
+EG ui16 eg_multiply_f16(ui16 a, ui16 b) { ui16 y; asm("mul.rn.f16 %0, %1, %2;" : "=h"(y) : "h"(a), "h"(b)); return y; }
+
 // -- functions of f16 and bf16: results are rounded to 11 or 8 digits -----------------------------------------------
 EG f32 eg_tanh_approx(f32 x) { f32 y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // 2^-11 of it
 EG f32 eg_exp2_approx(f32 x) { f32 y; asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // 2 ulp
