@@ -10,7 +10,7 @@ from egshape.ir.types import itemsize
 from egshape.lower.common.walk import Walk
 from egshape.lower.cuda import ops, scalar
 from egshape.lower.cuda.writer import Writer
-from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
+from egshape.plan.ir.launch import WARP, Ahead, Grid, LaneFold, Launch, Mma, Threads, Wide
 from egshape.plan.ir.loops import Buffer, Call, Choose, Const, Expr, If, Index, Load, Local, Loop, Stmt, Store, While
 from egshape.plan.ir.walk import buffers, dims, statements
 
@@ -117,6 +117,8 @@ class _Printer(Walk[Writer]):
         self._wait(stmt)
 
     def _wait(self, stmt: Threads) -> None:
+        if stmt.landed:
+            self.w.line("eg_landed();")
         if stmt.wait:
             # A warp has done what it stores before any of its threads goes on.
             self.w.line("__syncwarp();" if self.block_threads <= WARP else "__syncthreads();")
@@ -148,7 +150,10 @@ class _Printer(Walk[Writer]):
         kind = _ACCESSES[lanes * itemsize(store.buffer.dtype)]
         target = self.element(store.buffer, store.index.substitute(first))
         source = self.element(store.value.buffer, store.value.index.substitute(first))
-        self.w.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
+        if isinstance(stmt, Ahead):
+            self.w.line(f"eg_ahead(&{target}, &{source});")
+        else:
+            self.w.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
 
     def lane_fold(self, stmt: LaneFold) -> None:
         """Butterflies: at each distance a lane joins its own state and that of the lane so far away."""

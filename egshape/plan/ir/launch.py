@@ -33,9 +33,11 @@ class Grid(Loop):
 @dataclass(frozen=True, eq=False, slots=True)
 class Threads(Loop):
     """A loop over the threads of a block: its rounds may run in any order, or at the same time; where ``wait`` is
-    set, none goes on to what follows before all are done."""
+    set, none goes on to what follows before all are done. ``landed``: behind it all copies of the threads that were on
+    their way have arrived."""
 
     wait: bool = True
+    landed: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,13 @@ BYTES = 16
 class Wide(Loop):
     """A loop of a few rounds that copies elements from or to registers, side by side at a multiple of its extent: a
     printer for a GPU makes it one access."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ahead(Wide):
+    """One of 16 bytes from memory to shared memory that takes no registers. It is on its way, and nobody may touch what
+    it copies to, until its thread has come to the end of ``Threads`` with ``landed``; others until they have waited for
+    that thread besides."""
 
 
 COMMUTATIVE = frozenset(("maximum", "minimum", "add", "multiply", "and", "or", "xor"))

@@ -128,7 +128,11 @@ class Scores:
                 Store(self.state.top, place, best),
             ]
 
-        unit = [] if self.unit is None else [Store(self.unit, thread, Const("f32", self.factor if plain else 1.0))]
+        unit = (
+            []
+            if self.unit is None
+            else [Store(self.unit, thread, Const("f32", (self.factor or 1.0) if plain else 1.0))]
+        )
         return [*unit, *self.block.rows(thread, row)]
 
     def exponential(self, x: Expr, base: Expr) -> Expr:
