@@ -55,6 +55,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that few rows and keys make several of them."""
     for place, name, value in (
         (flash_tiles, "WARPS", 2),
+        (flash_tiles, "FEW_WARPS", 1),
         (flash_tiles, "KEYS", 16),
         (flash_split, "CHUNK", 64),
         (flash_split, "KEYS", 16),
@@ -111,7 +112,6 @@ CASES = [Case(mask=mask) for mask in MASKS] + [
 @pytest.fixture
 def paired(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
     """Warps with two tiles of rows."""
-    monkeypatch.setattr(flash_tiles, "FEW_WARPS", 1)
     monkeypatch.setattr(flash_tiles, "BLOCKS", 1)
 
 

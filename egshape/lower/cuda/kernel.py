@@ -145,13 +145,17 @@ class _Printer(Walk[Writer]):
     def wide(self, stmt: Wide) -> None:
         """Elements side by side, copied at once."""
         (store,) = stmt.body
-        assert isinstance(store, Store) and isinstance(store.value, Load)
+        assert isinstance(store, Store)
+        value, inside = store.value, "true"
+        if isinstance(stmt, Ahead) and isinstance(value, Choose):
+            value, inside = value.then, self.expr(value.condition)
+        assert isinstance(value, Load)
         first, lanes = {stmt.var: 0}, stmt.extent.const or 0
         kind = _ACCESSES[lanes * itemsize(store.buffer.dtype)]
         target = self.element(store.buffer, store.index.substitute(first))
-        source = self.element(store.value.buffer, store.value.index.substitute(first))
+        source = self.element(value.buffer, value.index.substitute(first))
         if isinstance(stmt, Ahead):
-            self.w.line(f"eg_ahead(&{target}, &{source});")
+            self.w.line(f"eg_ahead(&{target}, &{source}, {inside});")
         else:
             self.w.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
 

@@ -118,7 +118,8 @@ class Wide(Loop):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ahead(Wide):
-    """One of 16 bytes from memory to shared memory that takes no registers. It is on its way, and nobody may touch what
+    """One of 16 bytes from memory to shared memory that takes no registers: of elements, or of a choice between these
+    and 0, which is the same for all of them. It is on its way, and nobody may touch what
     it copies to, until its thread has come to the end of ``Threads`` with ``landed``; others until they have waited for
     that thread besides."""
 

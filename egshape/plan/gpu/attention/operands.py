@@ -121,16 +121,12 @@ class Operand:
         def body(each: Dim, some: Dim, line: Dim, deep: Dim) -> list[Stmt]:
             value = Moved({self.line: first + line, self.deep: deep}).expr(self.expr)
             assert isinstance(value, Load)
-            lane, other, none = self.names(), self.names(), self.names()
-            at = (board * self.lines + line) * self.pitch + deep
-            mine = thread * (self.accesses * self.wide) + each * self.wide
-            move = Store(self.board, at + lane, Load(value.dtype, value.buffer, value.index + lane))
-            zero = Store(self.board, at + other, Load(self.dtype, self.held, mine + other))
-            clear = Loop(name_of(none), const(self.wide), (Store(self.held, mine + none, Const(self.dtype, 0.0)),))
-            outside = (clear, Wide(name_of(other), const(self.wide), (zero,)))
+            lane, at = self.names(), (board * self.lines + line) * self.pitch + deep
             inside = Test((some, self.size - 1 - first - line, self.depth - 1 - deep))
-            found = If(inside, (Ahead(name_of(lane), const(self.wide), (move,)),), outside)
-            return [found] if self._whole else [If(Test((some,)), (found,))]
+            element = Load(value.dtype, value.buffer, value.index + lane)
+            found = Choose(self.dtype, inside, element, Const(self.dtype, 0.0))
+            copy = Ahead(name_of(lane), const(self.wide), (Store(self.board, at + lane, found),))
+            return [copy] if self._whole else [If(Test((some,)), (copy,))]
 
         return self._each(thread, body)
 

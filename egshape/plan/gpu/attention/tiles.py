@@ -145,7 +145,9 @@ class Tiles(Registers):
             "queries", stmt.dtype, stmt.left, stmt.row, stmt.m, stmt.deep, stmt.k, shape.rows, *common
         )
         self.keys, self.values = self._moving(1, common)
-        self.twice = shape.chunk is None and self.keys.direct and self.values.direct and _room(stmt, shape, 2) <= TWICE
+        direct = self.keys.direct and self.values.direct
+        many = shape.chunk is None and shape.warps >= FEW_WARPS
+        self.twice = direct and many and _room(stmt, shape, 2) <= TWICE
         if self.twice:
             self.keys, self.values = self._moving(2, common)
         columns = shape.keys // COLUMNS
@@ -180,12 +182,12 @@ class Tiles(Registers):
             many = minimum(const(shape.chunk), stmt.n - start)
         key = start + step * shape.keys
         moving = (self.keys, self.values)
-        begin: list[Stmt] = [self.section(lambda t: self.queries.fill(t, self.first))]
+        begin: list[Stmt] = []
         if self.ahead:
             begin.append(self.section(lambda t: [s for each in moving for s in each.fetch(t, start)]))
         if self.twice:
             begin.append(self.section(lambda t: [s for each in moving for s in each.copy(t, start, const(0))]))
-        begin.append(self.section(self.scores.clear))
+        begin += [self.section(lambda t: self.queries.fill(t, self.first)), self.section(self.scores.clear)]
         board = step - floordiv(step, 2) * 2 if self.twice else const(0)
         inner = tuple(self.round(moving, key, board))
         if self.skip is not None:
@@ -200,7 +202,7 @@ class Tiles(Registers):
         body: tuple[Stmt, ...] = (*self.place, *begin, rounds, *ends)
         outputs = self.partial or self.kernel.outputs
         kernel = replace(self.kernel, body=(Grid("$block", self.blocks, body),), private=(), outputs=outputs)
-        held = (each.held for each in (self.queries, *moving) if each.wide)
+        held = (each.held for each in (self.queries, *(() if self.twice else moving)) if each.wide)
         registers: tuple[Buffer, ...] = (*state.all, *self.scores.registers, *held, *self.results.registers)
         boards: tuple[Buffer, ...] = (self.queries.board, self.keys.board, self.values.board)
         if self.skip is not None:
