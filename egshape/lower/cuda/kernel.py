@@ -60,11 +60,15 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
         f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
         for k, b in enumerate(touched)
     ] + [f"{w.index} d{k}" for k in range(len(sizes))]
-    text = "\n".join(w.lines)
-    source = (
-        f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n{text}\n}}\n'
-    )
+    text, bounds = "\n".join(w.lines), f"__launch_bounds__({launch.threads}{_resident(launch)})"
+    source = f'extern "C" __global__ void {bounds} {name}({", ".join(params)}) {{\n{text}\n}}\n'
     return CudaKernel(name, source, touched, sizes, launch.blocks, launch.threads, dynamic)
+
+
+def _resident(launch: Launch) -> str:
+    """The blocks that registers are to suffice for: from sm_90 on, whose shared memory does too, and where indices take
+    few registers."""
+    return f", __CUDA_ARCH__ >= 900 ? {launch.resident} : 2" if launch.resident and launch.narrow else ""
 
 
 def _declare(w: Writer, launch: Launch) -> int:
@@ -146,9 +150,11 @@ class _Printer(Walk[Writer]):
         """Elements side by side, copied at once."""
         (store,) = stmt.body
         assert isinstance(store, Store)
-        value, inside = store.value, "true"
+        value: Expr = store.value
+        inside = "true"
         if isinstance(stmt, Ahead) and isinstance(value, Choose):
-            value, inside = value.then, self.expr(value.condition)
+            inside = self.expr(value.condition)
+            value = value.then
         assert isinstance(value, Load)
         first, lanes = {stmt.var: 0}, stmt.extent.const or 0
         kind = _ACCESSES[lanes * itemsize(store.buffer.dtype)]

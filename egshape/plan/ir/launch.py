@@ -54,6 +54,9 @@ class Launch:
     over: tuple[Buffer, ...] = ()
     """Those of ``shared`` that lie where the others lie which are no registers: whichever are written, what was in the
     others is lost, and a barrier must stand between."""
+    resident: int = 0
+    """Blocks that a large multiprocessor is to hold at the same time, where registers would be too many; 0: as many as
+    the compiler makes of it."""
     narrow: bool = False
     """Whether indices are computed in 32 bits."""
     fits: tuple[Dim, ...] = ()

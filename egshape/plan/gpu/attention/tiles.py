@@ -52,6 +52,9 @@ while those in the other are computed with, which takes no registers and one bar
 PAIR, PAIRED = 2, 160
 """Row tiles of a warp that multiply the same keys and values, so that these are read half as often from shared memory;
 and registers of a thread for scores and results up to which there are so many."""
+THREE, LARGE = 128, 227 << 10
+"""Registers of a thread for scores and results up to which three blocks of two tiles a warp are better than two, though
+a few indices then lie in memory; and shared memory of a multiprocessor that has so much room."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,14 @@ class Tiles(Registers):
         if self.skip is not None:
             registers, boards = (*registers, *self.skip.registers), (*boards, self.skip.board)
         over = () if self.results.stage is None else (self.results.stage,)
-        return Launch(kernel, self.blocks, self.threads, (*boards, *over, *registers), registers, over=over)
+        found = Launch(kernel, self.blocks, self.threads, (*boards, *over, *registers), registers, over=over)
+        return replace(found, resident=3) if self._three(found) else found
+
+    def _three(self, found: Launch) -> bool:
+        """Whether three blocks fit, each with registers enough: what is read for a mask takes some too."""
+        sums = ((self.state.scores.size + self.state.out.size).const or 0) // self.threads
+        few = self.twice and self.shape.tiles == PAIR and sums <= THREE and not self.scores.loads
+        return few and 3 * (found.places()[1] + 1024) <= LARGE
 
     def round(self, moving: Sequence[Operand], key: Dim, board: Dim) -> Iterator[Stmt]:
         """What a block does with some keys and values from ``key`` on, which lie in the place ``board``."""
