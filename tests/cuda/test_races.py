@@ -16,7 +16,7 @@ from egshape.ir.types import is_float, numpy_dtype
 from egshape.plan.analysis.inplace import in_place
 from egshape.plan.analysis.work import operations
 from egshape.plan.gpu.launching import launches
-from egshape.plan.ir.launch import Grid, Launch, Threads
+from egshape.plan.ir.launch import Ahead, Grid, Launch, Threads
 from egshape.plan.ir.loops import Assign, Buffer, Call, Const, Kernel, Load, Local, Stmt, Store, Var
 from egshape.plan.ir.program import Program
 from egshape.plan.ir.walk import buffers, dims
@@ -84,6 +84,7 @@ def test_model(model_name: str, shared_models: Path) -> None:
 # -- the check itself -------------------------------------------------------------------------------------------------
 
 N = 8
+IN = Buffer("in", "f32", const(N), "input")
 BOARD = Buffer("board", "f32", const(N), "temp")
 OUT = Buffer("out", "f32", const(N), "output")
 T, U = symbol("$t"), symbol("$u")
@@ -102,6 +103,21 @@ def test_a_missing_barrier_is_found() -> None:
     check_launch(_mirrored(True), contents((OUT,), {}), {})
     with pytest.raises(Race, match=r"writes board\[7\], which thread 0 .* reads"):
         check_launch(_mirrored(False), contents((OUT,), {}), {})
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_copy_that_nobody_waits_for_is_found(landed: bool) -> None:
+    lane = symbol("$lane")
+    copy = Ahead("$lane", const(4), (Store(BOARD, T * 4 + lane, Load("f32", IN, T * 4 + lane)),))
+    fill = Threads("$t", const(2), (copy,), landed=landed)
+    look = Threads("$u", const(N), (Store(OUT, U, Load("f32", BOARD, N - 1 - U)),))
+    arrays = contents((IN, OUT), {})
+    if landed:
+        check_launch(_block(fill, look), arrays, {})
+        np.testing.assert_array_equal(arrays[OUT], arrays[IN][::-1])
+    else:
+        with pytest.raises(Race, match=r"board\[7\] is read while it is on its way"):
+            check_launch(_block(fill, look), arrays, {})
 
 
 def test_blocks_that_meet_are_found() -> None:

@@ -152,7 +152,9 @@ class Texts:
         """Launch a kernel. Raises TextFault."""
         self.compile([kernel])
         unit = self._units[key(kernel)]
-        assert f"__launch_bounds__({kernel.threads})" in kernel.source, f"{kernel.name} is launched with other threads"
+        assert re.search(rf"__launch_bounds__\({kernel.threads}[,)]", kernel.source), (
+            f"{kernel.name} is launched with other threads"
+        )
         _overlaps(kernel, given)
         const = is_const(kernel)
         table = (_Argument * len(given))(

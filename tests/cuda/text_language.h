@@ -264,8 +264,31 @@ static void product(float *sums, const unsigned *a, const unsigned *b, bool brai
   taken(~0u, brain ? PRODUCT_BF16 : PRODUCT_F16);
 }
 
+// cp.async of 16 bytes: until the thread waits, what it copies to is no number
+const unsigned MOST_COPIES = 64;
+struct Copy { void *to; const void *from; };
+static Copy copies[MOST_THREADS][MOST_COPIES];
+static unsigned copying[MOST_THREADS];
+
+static void ahead(void *to, const void *from, bool inside) {
+  if ((uintptr_t)to % 16 || (inside && (uintptr_t)from % 16)) fail("cp.async of what is not aligned to 16 bytes", "", 0);
+  if (copying[current] == MOST_COPIES) fail("more copies on their way than are waited for", "", 0);
+  memset(to, 0xff, 16);
+  copies[current][copying[current]++] = {to, inside ? from : nullptr};
+}
+
+static void landed() {
+  for (unsigned k = 0; k < copying[current]; ++k) {
+    const Copy &copy = copies[current][k];
+    if (copy.from) memcpy(copy.to, copy.from, 16); else memset(copy.to, 0, 16);
+  }
+  copying[current] = 0;
+}
+
 }  // namespace machine
 
+static void eg_ahead(void *to, const void *from, bool inside) { machine::ahead(to, from, inside); }
+static void eg_landed() { machine::landed(); }
 static void eg_ldmatrix(unsigned *to, const unsigned short *line) { machine::load_matrices(to, line, false); }
 static void eg_ldmatrix_trans(unsigned *to, const unsigned short *line) { machine::load_matrices(to, line, true); }
 static void eg_mma_f16(float *d, const unsigned *a, const unsigned *b) { machine::product(d, a, b, false); }

@@ -16,7 +16,7 @@ import numpy as np
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads
+from egshape.plan.ir.launch import WARP, Ahead, Grid, LaneFold, Launch, Mma, Threads
 from egshape.plan.ir.loops import (
     Assign,
     Attend,
@@ -78,6 +78,9 @@ class Machine:
         self.thread = EVERY
         self.meets = False
         """Whether the lanes of a warp meet in a product, and read the registers of one another."""
+        self.ahead = False
+        """Whether what is stored is on its way until the thread waits for it."""
+        self.coming: set[tuple[Buffer, int]] = set()
         self.lanes = False
         """Whether threads fold registers over lanes: each register is touched by its own thread."""
 
@@ -86,6 +89,7 @@ class Machine:
     def enter(self, block: int) -> None:
         """A new block begins."""
         self.block, self.thread = block, EVERY
+        self.coming.clear()
         self.phase += 1
         for memory in self.memories.values():
             if memory.scope != "global":
@@ -96,9 +100,11 @@ class Machine:
         """A thread begins."""
         self.thread = thread
 
-    def leave(self, wait: bool) -> None:
+    def leave(self, wait: bool, landed: bool) -> None:
         """The threads of a loop are done."""
         self.thread = EVERY
+        if landed:
+            self.coming.clear()
         self.phase += wait
 
     def load(self, memory: _Memory, index: int) -> Any:
@@ -108,6 +114,8 @@ class Machine:
         if memory.scope == "thread" and self.meets:
             return self._of_warp(memory, index)
         self._inside(memory, index)
+        if (memory.buffer, index) in self.coming:
+            raise Race(f"{memory.buffer.name}[{index}] is read while it is on its way")
         here = self.block, self.thread, self.phase
         last = memory.writes.get(index)
         if last is None and memory.scope != "global":
@@ -166,6 +174,10 @@ class Machine:
         for old, verb in ((memory.writes.get(index), "writes"), (memory.reads.get(index), "reads")):
             if old is not None:
                 self._meet(memory, index, old, here, verb, "writes")
+        if (memory.buffer, index) in self.coming:
+            raise Race(f"{memory.buffer.name}[{index}] is written while it is on its way")
+        if self.ahead:
+            self.coming.add((memory.buffer, index))
         memory.writes[index] = here
         memory.data[index] = value
 
@@ -175,6 +187,8 @@ class Machine:
         over = memory.buffer in self.launch.over
         for other in self.memories.values():
             if other.scope == "block" and (other.buffer in self.launch.over) != over and (other.writes or other.reads):
+                if any(buffer is other.buffer for buffer, _ in self.coming):
+                    raise Race(f"{memory.buffer.name} is written where {other.buffer.name} lies, on its way")
                 if any(phase == self.phase for *_, phase in (*other.writes.values(), *other.reads.values())):
                     raise Race(
                         f"{memory.buffer.name} is written where {other.buffer.name} lies, which was touched "
@@ -298,17 +312,17 @@ class _Python:
                 self.body(stmt.body, depth + 1)
                 self.line(depth, "M.lanes = False")
             case Loop():
-                if isinstance(stmt, Mma):
-                    self.line(depth, "M.meets = True")
+                if isinstance(stmt, Mma | Ahead):
+                    self.line(depth, f"M.{'meets' if isinstance(stmt, Mma) else 'ahead'} = True")
                 self.line(depth, f"for {self.named(stmt.var)} in range({self.dim(stmt.extent)}):")
                 if isinstance(stmt, Grid | Threads):
                     call = "enter" if isinstance(stmt, Grid) else "at"
                     self.line(depth + 1, f"M.{call}({self.named(stmt.var)})")
                 self.body(stmt.body, depth + 1)
                 if isinstance(stmt, Threads):
-                    self.line(depth, f"M.leave({stmt.wait})")
-                if isinstance(stmt, Mma):
-                    self.line(depth, "M.meets = False")
+                    self.line(depth, f"M.leave({stmt.wait}, {stmt.landed})")
+                if isinstance(stmt, Mma | Ahead):
+                    self.line(depth, f"M.{'meets' if isinstance(stmt, Mma) else 'ahead'} = False")
             case Store():
                 self.line(
                     depth, f"M.store({self.memory(stmt.buffer)}, {self.dim(stmt.index)}, {self.expr(stmt.value)})"

@@ -33,6 +33,7 @@ NODES = (
     launch.Grid,
     launch.Threads,
     launch.Wide,
+    launch.Ahead,
     launch.LaneFold,
     launch.Mma,
 )

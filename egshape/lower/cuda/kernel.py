@@ -10,7 +10,7 @@ from egshape.ir.types import itemsize
 from egshape.lower.common.walk import Walk
 from egshape.lower.cuda import halves, ops, scalar
 from egshape.lower.cuda.writer import Writer
-from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
+from egshape.plan.ir.launch import WARP, Ahead, Grid, LaneFold, Launch, Mma, Threads, Wide
 from egshape.plan.ir.loops import Buffer, Call, Choose, Const, Expr, If, Index, Load, Local, Loop, Stmt, Store, While
 from egshape.plan.ir.walk import buffers, dims, statements
 
@@ -60,11 +60,15 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
         f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
         for k, b in enumerate(touched)
     ] + [f"{w.index} d{k}" for k in range(len(sizes))]
-    text = "\n".join(w.lines)
-    source = (
-        f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n{text}\n}}\n'
-    )
+    text, bounds = "\n".join(w.lines), f"__launch_bounds__({launch.threads}{_resident(launch)})"
+    source = f'extern "C" __global__ void {bounds} {name}({", ".join(params)}) {{\n{text}\n}}\n'
     return CudaKernel(name, source, touched, sizes, launch.blocks, launch.threads, dynamic)
+
+
+def _resident(launch: Launch) -> str:
+    """The blocks that registers are to suffice for: from sm_90 on, whose shared memory does too, and where indices take
+    few registers."""
+    return f", __CUDA_ARCH__ >= 900 ? {launch.resident} : 2" if launch.resident and launch.narrow else ""
 
 
 def _declare(w: Writer, launch: Launch) -> int:
@@ -124,6 +128,8 @@ class _Printer(Walk[Writer]):
         self._wait(stmt)
 
     def _wait(self, stmt: Threads) -> None:
+        if stmt.landed:
+            self.w.line("eg_landed();")
         if stmt.wait:
             # A warp has done what it stores before any of its threads goes on.
             self.w.line("__syncwarp();" if self.block_threads <= WARP else "__syncthreads();")
@@ -150,12 +156,20 @@ class _Printer(Walk[Writer]):
     def wide(self, stmt: Wide) -> None:
         """Elements side by side, copied at once."""
         (store,) = stmt.body
-        assert isinstance(store, Store) and isinstance(store.value, Load)
+        assert isinstance(store, Store)
+        value: Expr = store.value
+        inside = "true"
+        if isinstance(stmt, Ahead) and isinstance(value, Choose):
+            inside = self.expr(value.condition)
+            value = value.then
+        assert isinstance(value, Load)
         first, lanes = {stmt.var: 0}, stmt.extent.const or 0
         kind = _ACCESSES[lanes * itemsize(store.buffer.dtype)]
         target = self.element(store.buffer, store.index.substitute(first))
-        source = self.element(store.value.buffer, store.value.index.substitute(first))
-        if store.value.buffer in self.staged:
+        source = self.element(value.buffer, value.index.substitute(first))
+        if isinstance(stmt, Ahead):
+            self.w.line(f"eg_ahead(&{target}, &{source}, {inside});")
+        elif value.buffer in self.staged:
             brain = "true" if store.buffer.dtype == "bf16" else "false"
             self.w.line(f"*({kind}*)&{target} = eg_packed<{brain}, {kind}>(&{source});")
         else:

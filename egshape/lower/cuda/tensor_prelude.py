@@ -15,6 +15,12 @@ EG void eg_ldmatrix_trans(ui32* r, const ui16* p) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"((ui32)__cvta_generic_to_shared(p)) : "memory");
 }
+// 16 bytes on their way to shared memory, or 0 where they lie outside, until the thread waits for all of its own
+EG void eg_ahead(void* to, const void* from, bool inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+    :: "r"((ui32)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(inside ? 16 : 0) : "memory");
+}
+EG void eg_landed() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // d += a @ b, (16, 16) by (16, 8)
 EG void eg_mma_f16(f32* d, const ui32* a, const ui32* b) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

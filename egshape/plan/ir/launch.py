@@ -33,9 +33,11 @@ class Grid(Loop):
 @dataclass(frozen=True, eq=False, slots=True)
 class Threads(Loop):
     """A loop over the threads of a block: its rounds may run in any order, or at the same time; where ``wait`` is
-    set, none goes on to what follows before all are done."""
+    set, none goes on to what follows before all are done. ``landed``: behind it all copies of the threads that were on
+    their way have arrived."""
 
     wait: bool = True
+    landed: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,9 @@ class Launch:
     over: tuple[Buffer, ...] = ()
     """Those of ``shared`` that lie where the others lie which are no registers: whichever are written, what was in the
     others is lost, and a barrier must stand between."""
+    resident: int = 0
+    """Blocks that a large multiprocessor is to hold at the same time, where registers would be too many; 0: as many as
+    the compiler makes of it."""
     narrow: bool = False
     """Whether indices are computed in 32 bits."""
     fits: tuple[Dim, ...] = ()
@@ -112,6 +117,14 @@ BYTES = 16
 class Wide(Loop):
     """A loop of a few rounds that copies elements from or to registers, side by side at a multiple of its extent: a
     printer for a GPU makes it one access."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ahead(Wide):
+    """One of 16 bytes from memory to shared memory that takes no registers: of elements, or of a choice between these
+    and 0, which is the same for all of them. It is on its way, and nobody may touch what
+    it copies to, until its thread has come to the end of ``Threads`` with ``landed``; others until they have waited for
+    that thread besides."""
 
 
 COMMUTATIVE = frozenset(("maximum", "minimum", "add", "multiply", "and", "or", "xor"))

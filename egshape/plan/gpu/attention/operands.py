@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from egshape.dims import Dim, const, floordiv, symbol
+from egshape.ir.types import itemsize
 from egshape.plan.gpu.product.mma import DEPTH, padded
 from egshape.plan.gpu.product.operands import Chunks, chunks, follows
-from egshape.plan.ir.launch import Wide
+from egshape.plan.ir.launch import BYTES, Ahead, Wide
 from egshape.plan.ir.loops import (
     Bounds,
     Buffer,
@@ -60,7 +61,7 @@ def whole_tiles(size: Dim) -> int:
 @dataclass(frozen=True, eq=False)
 class Operand:
     """Some lines of an operand in shared memory, of element ``deep`` < depth of line ``line`` < size of an expression.
-    ``threads``: how many fill it together."""
+    ``threads``: how many fill it together; ``boards``: for how many times so many lines there is room."""
 
     name: str
     dtype: str
@@ -73,6 +74,7 @@ class Operand:
     threads: int
     names: Names
     bounds: tuple[Bounds, ...]
+    boards: int = 1
     along: bool = field(init=False)
     """Whether neighbours in memory are neighbours of a line."""
     read: Chunks = field(init=False)
@@ -87,7 +89,10 @@ class Operand:
         object.__setattr__(self, "along", follows(self.expr, self.deep, self.line))
         object.__setattr__(self, "read", found)
         object.__setattr__(self, "wide", found.lanes if self.along and found.lanes > 1 else 0)
-        for kind, size in (("board", self.lines * self.pitch), ("held", self.threads * self.accesses * self.wide)):
+        for kind, size in (
+            ("board", self.boards * self.lines * self.pitch),
+            ("held", self.threads * self.accesses * self.wide),
+        ):
             object.__setattr__(self, kind, Buffer(f"${kind}.{self.name}", self.dtype, const(size), "temp"))
 
     @property
@@ -104,6 +109,30 @@ class Operand:
     def accesses(self) -> int:
         """Of a thread, where they are wide."""
         return -(-self.lines * self.length // (self.wide * self.threads)) if self.wide else 0
+
+    @property
+    def direct(self) -> bool:
+        """Whether it may be copied from memory to shared memory as it is."""
+        return self.wide * itemsize(self.dtype) == BYTES and isinstance(self.expr, Load)
+
+    def copy(self, thread: Dim, first: Dim, board: Dim) -> list[Stmt]:
+        """The lines from ``first`` on, on their way to a board, 0 outside of the operand. Only where ``direct``."""
+
+        def body(each: Dim, some: Dim, line: Dim, deep: Dim) -> list[Stmt]:
+            value = Moved({self.line: first + line, self.deep: deep}).expr(self.expr)
+            assert isinstance(value, Load)
+            lane, at = self.names(), (board * self.lines + line) * self.pitch + deep
+            inside = Test((some, self.size - 1 - first - line, self.depth - 1 - deep))
+            element = Load(value.dtype, value.buffer, value.index + lane)
+            found = Choose(self.dtype, inside, element, Const(self.dtype, 0.0))
+            copy = Ahead(name_of(lane), const(self.wide), (Store(self.board, at + lane, found),))
+            return [copy] if self._whole else [If(Test((some,)), (copy,))]
+
+        return self._each(thread, body)
+
+    @property
+    def _whole(self) -> bool:
+        return self.lines * self.length % (self.wide * self.threads) == 0
 
     def fetch(self, thread: Dim, first: Dim) -> list[Stmt]:
         """The lines from ``first`` on, to registers, 0 outside of the operand; nothing if not wide."""
@@ -136,8 +165,7 @@ class Operand:
                 const(self.wide),
                 (Store(self.board, line * self.pitch + deep + lane, Load(self.dtype, self.held, mine + lane)),),
             )
-            whole = self.lines * self.length % (self.wide * self.threads) == 0
-            return [copy] if whole else [If(Test((some,)), (copy,))]
+            return [copy] if self._whole else [If(Test((some,)), (copy,))]
 
         return self._each(thread, body)
 

@@ -24,10 +24,10 @@ class Registers:
         """New registers, ``count`` of each thread."""
         return Buffer(f"$own.{name}", dtype, const(self.threads * count), "temp")
 
-    def section(self, body: Callable[[Dim], Sequence[Stmt]], wait: bool = False) -> Threads:
+    def section(self, body: Callable[[Dim], Sequence[Stmt]], wait: bool = False, landed: bool = False) -> Threads:
         """What all threads do."""
         thread = self.names()
-        return Threads(name_of(thread), const(self.threads), tuple(body(thread)), wait=wait)
+        return Threads(name_of(thread), const(self.threads), tuple(body(thread)), wait=wait, landed=landed)
 
     def each(
         self, sums: Buffer, thread: Dim, columns: int, body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]

@@ -71,14 +71,14 @@ class Results:
         of_rows = names & {stmt.peak, stmt.total}  # which only who holds the row has
         return found if found is not None and divides(whole, found.lanes, bounds) and not of_rows else None
 
-    def finish(self) -> tuple[Stmt, ...]:
-        """All of it."""
+    def finish(self, coming: bool) -> tuple[Stmt, ...]:
+        """All of it. ``coming``: keys and values may still be on their way."""
         block = self.block
         if self.lines is None or self.stage is None:
-            return (block.section(lambda thread: self._each(thread, self._kept)),)
+            return (block.section(lambda thread: self._each(thread, self._kept), landed=coming),)
         lines, stage = self.lines, self.stage
         # What lies where the stage does may have been read in the last round, or written when there was none.
-        settled = block.section(lambda _: (), wait=True)
+        settled = block.section(lambda _: (), wait=True, landed=coming)
         put = block.section(lambda thread: self._each(thread, lambda *at: self._put(stage, *at)), wait=True)
         return settled, put, block.section(lambda thread: self._taken(lines, stage, thread))
 

@@ -73,6 +73,11 @@ class Scores:
         ]
 
     @property
+    def loads(self) -> bool:
+        """Whether scores hang on what lies in memory."""
+        return _loads(self.stmt.scores)
+
+    @property
     def registers(self) -> tuple[Buffer, ...]:
         """Besides those of the state."""
         return () if self.unit is None else (self.unit,)
@@ -92,7 +97,7 @@ class Scores:
     def score(self, thread: Dim, key: Dim, plain: bool) -> list[Stmt]:
         """What is done to the scores; -inf behind the last key; the largest score of each row of a thread. ``plain``:
         nothing is masked."""
-        stmt, loads, kept = self.stmt, _loads(self.stmt.scores), self.factor is not None and self.unit is None
+        stmt, loads, kept = self.stmt, self.loads, self.factor is not None and self.unit is None
         kept = kept or (plain and self.unit is not None)
         whole: Expr = Var("f32", stmt.score) if kept else self.plain if plain else stmt.scores
 
@@ -128,7 +133,11 @@ class Scores:
                 Store(self.state.top, place, best),
             ]
 
-        unit = [] if self.unit is None else [Store(self.unit, thread, Const("f32", self.factor if plain else 1.0))]
+        unit = (
+            []
+            if self.unit is None
+            else [Store(self.unit, thread, Const("f32", (self.factor or 1.0) if plain else 1.0))]
+        )
         return [*unit, *self.block.rows(thread, row)]
 
     def exponential(self, x: Expr, base: Expr) -> Expr:

@@ -105,10 +105,15 @@ class Skip:
         first = (lambda t: Load("i32", self.finite, t)) if self.low == float("-inf") else (lambda _: Const("i32", 0))
         yield tiles.section(lambda t: self.tell(t, first(t)), wait=True)
 
+    @property
+    def decides(self) -> bool:
+        """Whether it hangs on the scores."""
+        return self.low != float("-inf")
+
     def decide(self) -> Iterator[Stmt]:
         """Tell from the bases; the block waits before anyone asks."""
         tiles = self.tiles
-        if self.low == float("-inf"):
+        if not self.decides:
             return
 
         def body(thread: Dim) -> list[Stmt]:
