@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import egshape
+from benchmarks.cuda.rows import INDEX
 from egshape.errors import Unsupported
 from egshape.ir.graph import Graph
 from egshape.runtime.core.function import CompiledFunction
@@ -25,7 +26,6 @@ TYPES = ("f32", "i32")
 OPS = 10
 """Ops of a random program."""
 LARGEST = 1e4
-INDEX = "index.json"
 Stored = tuple[str, Graph, Sequence[Sequence[Array]]]
 """A program's name, its graph, the inputs whose results are stored."""
 

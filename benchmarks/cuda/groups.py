@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.cuda import torch as cuda_torch
 from benchmarks.cuda.bench import Bench, listed
-from benchmarks.cuda.rows import POISON, Case, Context, Row, functions
+from benchmarks.cuda.rows import INDEX, POISON, Case, Context, Row, functions
 from benchmarks.cuda.weights import named
 from benchmarks.tools.equal import fault
 from egshape.runtime.core.errors import RunError
@@ -114,7 +114,7 @@ def check(context: Context) -> Iterator[Row]:
         if (folder / f"{kind}s.tar.xz").exists():
             with tempfile.TemporaryDirectory() as room, tarfile.open(folder / f"{kind}s.tar.xz") as archive:
                 archive.extractall(room, filter="data")
-                yield from _stored(context, Path(room), "index.json", f"{kind} ", 3e-5 if kind == "program" else None)
+                yield from _stored(context, Path(room), INDEX, f"{kind} ", 3e-5 if kind == "program" else None)
 
 
 def stored_cases(bench: Bench) -> list[Case]:

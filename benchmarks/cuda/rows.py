@@ -16,6 +16,8 @@ from egshape.runtime.cuda.function import CudaFunction
 Case = Mapping[str, Any]
 Sizes = Mapping[str, int]
 POISON = 0xFB
+INDEX = "index.json"
+"""The list of programs in an archive of them."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_regions_are_looked_into() -> None:
 
     import egshape
 
-    def run(x):  # type: ignore[no-untyped-def]
+    def run(x: Any) -> Any:
         return jax.lax.fori_loop(0, 3, lambda _, y: jax.lax.erf(y) + y, x)
 
     shape = jax.ShapeDtypeStruct(export.symbolic_shape("n"), "float32")

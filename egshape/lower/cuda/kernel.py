@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from egshape.dims import Dim
@@ -49,12 +49,13 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
     sizes = tuple(sorted({each for dim in dims(body) for each in dim.symbols() if not each.startswith("$")}))
     w = Writer(launch.narrow)
     w.symbols |= {size: f"d{k}" for k, size in enumerate(sizes)}
-    dynamic = _declare(w, launch)
-    _Printer(
+    printer = _Printer(
         w,
         {**{b: f"b{k}" for k, b in enumerate(touched)}, **{b: f"s{k}" for k, b in enumerate(launch.shared)}},
         launch,
-    ).body(body)
+    )
+    dynamic = _declare(w, launch, printer.staged)
+    printer.body(body)
     written = set(launch.kernel.outputs)
     params = [
         f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
@@ -71,10 +72,9 @@ def _resident(launch: Launch) -> str:
     return f", __CUDA_ARCH__ >= 900 ? {launch.resident} : 2" if launch.resident and launch.narrow else ""
 
 
-def _declare(w: Writer, launch: Launch) -> int:
-    """Registers and shared memory. Returns the bytes that the launch must ask for: all of it where a kernel may not
-    declare so much."""
-    staged = halves.staged(launch)
+def _declare(w: Writer, launch: Launch, staged: Set[Buffer]) -> int:
+    """Registers, those that are ``staged`` as f32, and shared memory. Returns the bytes that the launch must ask for:
+    all of it where a kernel may not declare so much."""
     starts, total = launch.places()
     dynamic = total if total > MOST_DECLARED else 0
     if dynamic:

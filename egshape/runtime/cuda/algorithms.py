@@ -1,7 +1,7 @@
 """Which algorithm of a library computes a product: the one that it proposes first, or, where that is wished, the
 fastest of several, timed once for each shape of a program, at the first call that has it, on that call's own arrays.
 
-Measured on an H200, timing gains or loses 4 % of BERT, and costs 5 ms at each new size (docs/gpu-measuring.md)."""
+Measured on an H200, timing gains or loses 4 % of BERT, and costs 2 to 7 ms at each new size (docs/gpu-kernels.md)."""
 
 from __future__ import annotations
 
