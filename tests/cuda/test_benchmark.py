@@ -371,7 +371,7 @@ def test_the_runtime_side_needs_numpy_alone() -> None:
 
 
 def test_a_program_that_no_artifact_holds_is_left_out(tmp_path: Path) -> None:
-    count, refused = checks.ops(tmp_path, cuda_cases.compiled, ("real",), ("f32",))
+    count, refused = checks.ops(tmp_path, compiled, ("real",), ("f32",))
     assert (count, refused) == (0, ["real-f32"])
 
 
