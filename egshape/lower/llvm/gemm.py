@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from egshape.lower.llvm import dots, tile_steps, tiles
 from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
-from egshape.lower.llvm.elements import MOST_ROWS, TILE_ROWS, TYPES, Element, Shape, shape_for
+from egshape.lower.llvm.elements import BY_TILES, MOST_ROWS, TILE_ROWS, TYPES, Element, Shape, shape_for
 from egshape.lower.llvm.repack import pack_text
 
 
@@ -62,7 +62,7 @@ def _rows(t: Element, kind: str) -> int:
 def _best_rows(t: Element, shape: Shape, kind: str) -> str:
     """How many rows a block of n columns best has: those of the widest blocks where a pack is one of them."""
     vectors, rows = shape.blocks[0]
-    name, most = kind if kind != BLOCK else "tile", _rows(t, kind)
+    name, most = _name(kind), _rows(t, kind)
     best = rows if vectors == 4 and most == TILE_ROWS else most
     return f"""define hidden i64 @egs_{name}_rows_{t.dtype}(i64 %n) nounwind memory(none) {{
   %wide = icmp sgt i64 %n, {(vectors - 1) * t.lanes}
@@ -70,6 +70,11 @@ def _best_rows(t: Element, shape: Shape, kind: str) -> str:
   ret i64 %rows
 }}
 """
+
+
+def _name(kind: str) -> str:
+    """What the function of a kind is called by."""
+    return "tile" if kind == BLOCK else kind
 
 
 def _split(rows: int, most: int) -> Iterator[tuple[int, int]]:
@@ -83,9 +88,10 @@ def _split(rows: int, most: int) -> Iterator[tuple[int, int]]:
 def _tile(t: Element, shape: Shape, kind: str) -> str:
     """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors with taps."""
     reach, more, last = kind != BLOCK, more_args(t, shape.blocks[0][0], kind), len(shape.blocks)
-    name = kind if reach else "vectors" if t.dtype == "f16" else "tile"
+    name = "vectors" if t.dtype == "f16" and not reach else _name(kind)
+    held = f", {tiles.HELD}" if t.dtype in BY_TILES and name != "vectors" else ""
     lines = [
-        f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {ARGS}{more}) noinline nounwind {{",
+        f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {ARGS}{held}{more}) noinline nounwind {{",
         "entry:",
         *(_tiled(t) if t.tiled and name == "tile" else ("  br label %vectors",)),
         "vectors:",
@@ -140,7 +146,8 @@ def _tiled(t: Element) -> Iterator[str]:
     yield "  %ok = and i1 %fit, %many"
     yield "  br i1 %ok, label %tiles, label %vectors"
     yield "tiles:"
-    yield f"  call void @egs_tiles_{t.dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)"
+    yield f"  call void @egs_tiles_{t.dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, "
+    yield f"    {tiles.HELD})"
     yield "  ret void"
 
 
@@ -168,9 +175,9 @@ def _call(t: Element, name: str, j: str, vectors: int, more: str, kind: str) -> 
 
 def _by_tiles(dtype: str, kind: str) -> str:
     """The kernels of numbers in parts, which are planned where there are tiles (``plan/cpu/parts.py``)."""
-    name, more = (kind, REACH_ARGS) if kind != BLOCK else ("tile", "")
-    return f"""define hidden void @egs_{name}_{dtype}(i64 %rows, i64 %n, {ARGS}{more}) nounwind {{
-  call void @egs_tiles_{dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t{more})
+    name, more = _name(kind), REACH_ARGS if kind != BLOCK else ""
+    return f"""define hidden void @egs_{name}_{dtype}(i64 %rows, i64 %n, {ARGS}, {tiles.HELD}{more}) nounwind {{
+  call void @egs_tiles_{dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, {tiles.HELD}{more})
   ret void
 }}
 define hidden i64 @egs_{name}_rows_{dtype}(i64 %n) nounwind memory(none) {{
@@ -207,24 +214,27 @@ def asking(module: str, features: str) -> str:
 
 def declarations(module: str) -> str:
     """Declarations of the kernels that a module calls."""
-    return "".join(
-        f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
-declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
-declare hidden void @egs_runs_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
+    return "".join(map(_declared, dict.fromkeys(dtype for dtype, _ in called(module))))
+
+
+def _declared(dtype: str) -> str:
+    held = ", ptr" if dtype in BY_TILES else ""
+    done = [f"declare hidden void @egs_{name}_done_{dtype}(ptr)\n" for name in ("tile", REACH, RUNS) if held]
+    return f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held})
+declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held}, i64, i64, i64, ptr)
+declare hidden void @egs_runs_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held}, i64, i64, i64, ptr)
 declare hidden i64 @egs_tile_rows_{dtype}(i64) nounwind memory(none)
 declare hidden i64 @egs_reach_rows_{dtype}(i64) nounwind memory(none)
 declare hidden i64 @egs_runs_rows_{dtype}(i64) nounwind memory(none)
 declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
 declare hidden void @egs_dots_{dtype}(i64, i64, i64, ptr, i64, ptr, i64, ptr)
-"""
-        for dtype in dict.fromkeys(dtype for dtype, _ in called(module))
-    )
+{"".join(done)}"""
 
 
 def text(dtype: str, features: str, kind: str) -> str:
     """The kernels of a dtype and kind for a CPU of these features, as a module of LLVM IR."""
     if dtype == "f32x3":
-        return _MEMCPY + _by_tiles(dtype, kind) + tiles.text(dtype, kind == RUNS)
+        return _by_tiles(dtype, kind) + tiles.text(dtype, kind == RUNS) + tiles.done(_name(kind), dtype, tiled=True)
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = Element(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
     v, blocks = t.vector, (*shape.blocks, *(((MASKED, shape.blocks[-1][1]),) if kind == BLOCK else ()))
@@ -241,6 +251,9 @@ def text(dtype: str, features: str, kind: str) -> str:
     if kind == BLOCK and not t.group:
         few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))
         parts += [pack_text(t), dots.text(few)]
-    if kind == BLOCK and t.tiled:
+    by_tiles = kind == BLOCK and t.tiled
+    if by_tiles:
         parts.append(tiles.text(dtype))
+    if dtype in BY_TILES:
+        parts.append(tiles.done(_name(kind), dtype, by_tiles))
     return "".join([*parts, METADATA])

@@ -71,6 +71,7 @@ def function(ranged: Ranged) -> Function:
         for k, buffer in enumerate(touched)
     ] + [f"i64 %d{k}" for k in range(len(sizes))]
     params += [f"i64 {tasks.FIRST}", f"i64 {tasks.LAST}"] if cut is not None else []
+    emit.end()
     lines = "\n".join([*w.head, *w.lines])
     text = f"({', '.join(params)}) #{0 if cut is None else 1} {{\nentry:\n{lines}\n  ret void\n}}\n"
     return Function(text, touched, tuple(sizes), cut)
@@ -125,6 +126,22 @@ class KernelWriter(Walk[Writer]):
         """Where mutable locals lie, and their types."""
         self.range: tuple[str, str] | None = None
         """First and end of the units to run, where the kernel is one statement that is cut."""
+        self.tiles: tuple[str, dict[str, None]] | None = None
+        """Where the shapes of tiles are kept, and what is called at the end."""
+
+    def shapes(self, done: str) -> str:
+        """Where the function keeps the shapes of tiles: none when it begins."""
+        if self.tiles is None:
+            self.tiles = self.w.slot("ptr"), {}
+            self.w.head.append(f"  store ptr null, ptr {self.tiles[0]}")
+        self.tiles[1][done] = None
+        return self.tiles[0]
+
+    def end(self) -> None:
+        """What is called when the function ends."""
+        place, calls = self.tiles or ("", {})
+        for call in calls:
+            self.w.line(f"call void @{call}(ptr {place})")
 
     # -- statements ---------------------------------------------------------------------------------------------------
 

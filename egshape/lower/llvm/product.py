@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from egshape.dims import const
-from egshape.lower.llvm.elements import MOST_ROWS, TYPES
+from egshape.lower.llvm.elements import BY_TILES, MOST_ROWS, TYPES
 from egshape.lower.llvm.writer import Writer
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.ir.loops import Buffer, Matrix, Pack, Product, Reach, Stmt, Store
@@ -25,6 +25,9 @@ class Around(Protocol):
 
     def address(self, buffer: Buffer, index: str) -> str:
         """The address of an element."""
+
+    def shapes(self, done: str) -> str:
+        """Where the function keeps the shapes of tiles, at whose end ``done`` is called with it."""
 
 
 def pack(kernel: Around, stmt: Pack) -> None:
@@ -64,6 +67,7 @@ def product(kernel: Around, g: Product) -> None:
         place, _, apart = _matrix(kernel, g.direct)
         dots = w.value(f"icmp sle i64 {w.dim(g.few)}, {FEW_ROWS}"), place, apart
     lines = _Lines(w, g.reach, n) if g.reach is not None and g.reach.line else None
+    held = f", ptr {kernel.shapes(f'egs_{routine}_done_{kind}')}" if kind in BY_TILES else ""
     most = w.value(f"call i64 @egs_{routine}_rows_{kind}(i64 {columns})")
     rounded = w.value(f"add nuw i64 {m}, {w.value(f'add nsw i64 {most}, -1')}")
     blocks = w.value(f"udiv i64 {rounded}, {most}")
@@ -78,7 +82,7 @@ def product(kernel: Around, g: Product) -> None:
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
         call = (
             f"call void @egs_{routine}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
-            f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{taps})"
+            f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{held}{taps})"
         )
         if dots is None:
             w.line(call)

@@ -9,10 +9,13 @@ of f16 both parts of a row are rows of one tile; very few are multiplied by vect
 ``egs_runs_T`` does, of f32x3: the parts of a tap lie behind each other, and the taps in turn.
 
 Linux must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
-library. They are released behind each block."""
+library. They get their shapes before a block that needs others than the one before it had, which ``held`` says (0: none
+yet), and are released at a kernel's end: ``ldtilecfg`` waits until all that was stored before has reached the cache,
+also what the epilogue of the block before stored."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 from egshape.lower.llvm.tile_steps import (
@@ -30,6 +33,8 @@ from egshape.lower.llvm.tile_steps import (
 )
 from egshape.plan.ir.packs import ROOM_BYTES
 
+HELD = "ptr %held"
+"""Where a kernel keeps which shapes the registers have."""
 LEAST_ROWS = 4
 """From here tiles are faster than vectors."""
 VECTOR_ROWS = 2
@@ -49,7 +54,7 @@ def text(dtype: str, runs: bool = False) -> str:
     """The function and what it needs, as LLVM IR."""
     kinds = {"f16": ("f16", STACKED), "f32x3": ("f32x3", TWICE)}.get(dtype, (dtype,))
     columns = [_columns(kind, vectors, runs) for kind in kinds for vectors in range(1, _most(kind) + 1)]
-    functions = [*columns, *(_all(kind, runs) for kind in kinds)]
+    functions = [*columns, *(_shapes(kind) for kind in kinds), *(_all(kind, runs) for kind in kinds)]
     last = _either() if dtype == "f16" else _once_or_twice(runs) if dtype == "f32x3" else ""
     return "".join([_declarations(dtype), *functions, last])
 
@@ -60,12 +65,8 @@ def _most(kind: str) -> int:
 
 
 def _declarations(dtype: str) -> str:
-    rows, lines = [ROWS] * 8, [LINE] * 8
-    shape = [1, *[0] * 15, *(each for size in lines for each in (size, 0)), *[0] * 16, *rows, *[0] * 8]
     filled = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n" if dtype == "f16" else ""
-    values = ", ".join(f"i8 {each}" for each in shape)
-    return f"""{filled}@egs_tiles_shape = private unnamed_addr constant [64 x i8] [{values}]
-declare void @llvm.x86.ldtilecfg(ptr)
+    return f"""{filled}declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8 immarg)
 declare void @llvm.x86.tileloadd64(i8 immarg, ptr, i64)
@@ -86,40 +87,81 @@ define internal void @egs_tiles_ask() nounwind {
 """arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) of Linux, when a library is loaded that calls the kernels."""
 
 
+def _shapes(kind: str) -> str:
+    """The shapes of the registers for each number of rows, and of what is left of a depth where that may be less than
+    a tile's."""
+    depths = range(1, ROWS + 1) if _ragged(kind) else (ROWS,)
+    shapes = [_shape(kind, rows, deep) for rows in _rows(kind) for deep in depths]
+    text = "".join(f"\\{byte:02X}" for byte in b"".join(shapes))
+    count = LINE * len(shapes)
+    return f'@egs_shapes_{kind} = private unnamed_addr constant [{count} x i8] c"{text}", align {LINE}\n'
+
+
+def _rows(kind: str) -> range:
+    """The numbers of rows that there may be."""
+    return range(ROWS + 1, 2 * ROWS + 1) if kind == TWICE else range(1, ROWS + 1)
+
+
+def _ragged(kind: str) -> bool:
+    """Whether a depth may be no multiple of a tile's."""
+    return kind not in PARTS
+
+
+def _shape(kind: str, rows: int, deep: int) -> bytes:
+    """What ``ldtilecfg`` reads: a palette, then each register's bytes of a row and number of rows. A register that is
+    not used must have some shape too."""
+    counts, lines = [ROWS] * 8, [LINE] * 8
+    rights = PARTS[kind].rights if kind in PARTS else (RIGHT, REST_RIGHT)
+    for register in set(range(8)).difference(rights):
+        counts[register] = rows
+    if kind == TWICE:
+        upper = (rows + 1) // 2
+        for register, below in _BELOW.items():
+            counts[register] = rows - upper if below else upper
+    if _ragged(kind):
+        counts[REST_RIGHT], lines[REST_LEFT] = deep, 4 * deep
+    return struct.pack("<B15x8H16x8B8x", 1, *lines, *counts)
+
+
+_BELOW = {0: False, 1: False, 2: True, 3: True, 6: False, 7: True}
+"""The registers of the upper and of the lower one of two tiles of rows."""
+
+
 def _all(dtype: str, runs: bool) -> str:
     """The shapes of the registers, then up to four tiles of columns at a time."""
-    rest = dtype not in PARTS
     name = {"f16": "f16_many", STACKED: "f16_few", "f32x3": "f32x3_once"}.get(dtype, dtype)
     more, most = _more_args(runs), _most(dtype)
     below = ", i64 %upper, i64 %below" if dtype == TWICE else ""
     lines = [
-        f"define internal void @egs_tiles_{name}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t"
-        f"{more}) noinline nounwind {{",
+        f"define internal void @egs_tiles_{name}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, "
+        f"{HELD}{more}) noinline nounwind {{",
         "entry:",
-        "  %shape = alloca [64 x i8], align 64",
-        "  call void @llvm.memcpy.p0.p0.i64(ptr %shape, ptr @egs_tiles_shape, i64 64, i1 false)",
-        "  %count = trunc i64 %rows to i8",
         *(_halved() if below else ()),
+        f"  %number = sub nsw i64 %rows, {_rows(dtype)[0]}",
     ]
-    for register, count in _row_counts(dtype).items():
-        lines += _shaped(f"r{register}", 48 + register, count)
-    if rest:  # a register that is not used must have some shape too
+    if _ragged(dtype):
         lines += [
-            f"  %odd = and i64 %k, {ROWS - 1}",
-            "  %even = icmp eq i64 %odd, 0",
-            f"  %deep = select i1 %even, i64 {ROWS}, i64 %odd",
-            "  %deep8 = trunc i64 %deep to i8",
-            "  %line8 = shl i8 %deep8, 2",
-            *_shaped("rest.rows", 48 + REST_RIGHT, "%deep8"),
-            *_shaped("rest.line", 16 + 2 * REST_LEFT, "%line8"),
+            "  %before = sub nsw i64 %k, 1",
+            f"  %rest = and i64 %before, {ROWS - 1}",
+            f"  %first = shl nuw nsw i64 %number, {ROWS.bit_length() - 1}",
+            "  %which = or i64 %first, %rest",
         ]
+    which = "which" if _ragged(dtype) else "number"
+    lines.append(f"  %shape = getelementptr [{LINE} x i8], ptr @egs_shapes_{dtype}, i64 %{which}")
     lines += [
+        "  %now = load ptr, ptr %held",
+        "  %same = icmp eq ptr %now, %shape",
+        "  br i1 %same, label %shaped, label %reshape",
+        "reshape:",
         "  call void @llvm.x86.ldtilecfg(ptr %shape)",
+        "  store ptr %shape, ptr %held",
+        "  br label %shaped",
+        "shaped:",
         "  %as = shl nsw i64 %ar, 2",
         "  %bs = shl nsw i64 %br, 2",
         "  br label %head",
         "head:",
-        "  %j = phi i64 [ 0, %entry ], [ %jn, %next ]",
+        "  %j = phi i64 [ 0, %shaped ], [ %jn, %next ]",
         "  %left = sub nsw i64 %n, %j",
         f"  %tiles = lshr i64 %left, {ROWS.bit_length() - 1}",
         f"  %some = call i64 @llvm.umin.i64(i64 %tiles, i64 {most})",
@@ -136,31 +178,34 @@ def _all(dtype: str, runs: bool) -> str:
             f"{more}{below})",
             "  br label %next",
         ]
-    return "\n".join(
-        [*lines, "next:", "  br label %head", "done:", "  call void @llvm.x86.tilerelease()", "  ret void", "}", ""]
-    )
+    return "\n".join([*lines, "next:", "  br label %head", "done:", "  ret void", "}", ""])
+
+
+def done(name: str, dtype: str, tiled: bool) -> str:
+    """The function that releases the registers, if they hold any shapes."""
+    lines = [f"define hidden void @egs_{name}_done_{dtype}({HELD}) nounwind {{"]
+    if tiled:
+        lines += [
+            "  %now = load ptr, ptr %held",
+            "  %none = icmp eq ptr %now, null",
+            "  br i1 %none, label %end, label %release",
+            "release:",
+            "  call void @llvm.x86.tilerelease()",
+            "  store ptr null, ptr %held",
+            "  br label %end",
+            "end:",
+        ]
+    return "\n".join([*lines, "  ret void", "}", ""])
 
 
 def _more_args(runs: bool) -> str:
     return ", i64 %al, i64 %bl, i64 %taps, ptr %table" if runs else ""
 
 
-def _row_counts(kind: str) -> dict[int, str]:
-    """The registers that have as many rows as there are, or as one of two tiles of rows has; one that is not used must
-    have some shape too."""
-    if kind == TWICE:
-        return {0: "%upper8", 1: "%upper8", 2: "%lower8", 3: "%lower8", 6: "%upper8", 7: "%lower8"}
-    rights = PARTS[kind].rights if kind in PARTS else (RIGHT, REST_RIGHT)
-    return {register: "%count" for register in range(8) if register not in rights}
-
-
 def _halved() -> Iterator[str]:
     """The rows of two tiles."""
     yield "  %odder = add nuw nsw i64 %rows, 1"
     yield "  %upper = lshr i64 %odder, 1"
-    yield "  %lower = sub nsw i64 %rows, %upper"
-    yield "  %upper8 = trunc i64 %upper to i8"
-    yield "  %lower8 = trunc i64 %lower to i8"
     yield "  %far = mul nsw i64 %upper, %ar"
     yield "  %below = shl nsw i64 %far, 2"
 
@@ -168,7 +213,7 @@ def _halved() -> Iterator[str]:
 def _once_or_twice(runs: bool) -> str:
     """f32x3 of rows that one tile holds, or of more."""
     more = _more_args(runs)
-    args = f"i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t{more}"
+    args = f"i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, {HELD}{more}"
     return f"""define internal void @egs_tiles_f32x3({args}) nounwind {{
   %few = icmp sle i64 %rows, {ROWS}
   br i1 %few, label %once, label %twice
@@ -182,17 +227,12 @@ twice:
 """
 
 
-def _shaped(name: str, place: int, value: str) -> Iterator[str]:
-    yield f"  %{name} = getelementptr i8, ptr %shape, i64 {place}"
-    yield f"  store i8 {value}, ptr %{name}"
-
-
 def _either() -> str:
     """f16 of few rows or of many. Of few, twice as many are multiplied, and then added in pairs; of very few by vectors
     (``egs_vectors_f16``), which read packs faster than tiles do: first the larger parts of a pack, then the others."""
     room, sizes = ROWS * ROOM_BYTES, "i64 %n, i64 %k, ptr %a, i64"
-    return f"""define internal void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
-  noinline nounwind {{
+    return f"""define internal void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t,
+  {HELD}) noinline nounwind {{
 entry:
   %sums = alloca [{2 * room} x i8], align 64
   %more = getelementptr i8, ptr %sums, i64 {room}
@@ -211,11 +251,11 @@ tiles:
   %few = icmp sle i64 %rows, {ROWS // 2}
   br i1 %few, label %stacked, label %many
 many:
-  call void @egs_tiles_f16_many(i64 %rows, {sizes} %ar, ptr %b, i64 %br, ptr %t)
+  call void @egs_tiles_f16_many(i64 %rows, {sizes} %ar, ptr %b, i64 %br, ptr %t, {HELD})
   ret void
 stacked:
   call void @llvm.memset.p0.i64(ptr align 64 %more, i8 0, i64 {room}, i1 false)
-  call void @egs_tiles_f16_few(i64 %twice, {sizes} %half, ptr %b, i64 %br, ptr %sums)
+  call void @egs_tiles_f16_few(i64 %twice, {sizes} %half, ptr %b, i64 %br, ptr %sums, {HELD})
   br label %added
 added:
   br label %row
