@@ -191,6 +191,18 @@ def test_a_convolution_alone_stays():
     check(graph_of(b.b, b.conv(b.input(channels=16), 16, 1)), image(2, 16, 5, 4), wanted=[False])
 
 
+def test_a_deep_convolution_pays_for_two_images():
+    """Whose elements are sums of many products: its input and its result are moved, and no more."""
+    b = Images()
+    check(graph_of(b.b, b.conv(b.input(channels=64))), image(2, 64, 5, 4), wanted=[True])
+    b = Images()  # 288 products
+    check(graph_of(b.b, b.conv(b.input(channels=32))), image(2, 32, 5, 4), wanted=[False])
+    b = Images()
+    x = b.conv(b.input(channels=64))
+    graph = graph_of(b.b, x, b.b.one("negate", [x]), b.b.one("tanh", [x]))
+    check(graph, image(2, 64, 5, 4), wanted=[False])
+
+
 def test_few_features_stay_and_what_stands_before_them_does_not():
     b = Images()
     x = b.conv(b.conv(b.conv(b.input())))

@@ -3,7 +3,7 @@
 Rows of a product are places then and columns features: results are stored as whole vectors, lines need no padding
 between them, and windows and depthwise sums are vectors of channels. What lies between convolutions (elementwise work,
 windows, concatenations, slices, padding, reductions) is turned with them, and makes a region of them; what comes into
-a region, or leaves it, is transposed. A region with fewer convolutions than that stays as it was."""
+a region, or leaves it, is transposed. A region stays as it was if its convolutions do not pay for that."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from egshape.dims import Dim
+from egshape.dims import product as total
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 from egshape.plan.analysis.elements import is_elementwise
@@ -23,6 +24,8 @@ FULL = 0.6
 """The part of a vector that the features of a result must fill at least, on average."""
 FEW = 8
 """Channels up to which an image is transposed for nothing: its copy, padded, is small."""
+DEEP = 512
+"""Products of an element from which a convolution takes so long that transposing images is a small part of it."""
 _FREE = frozenset(("broadcast_in_dim", "constant", "iota"))
 """What is read in any order of axes."""
 Axes = tuple[int, ...]
@@ -60,6 +63,14 @@ def _gains(op: Op) -> bool:
         return False
     each = channels if groups == channels else channels // groups
     return each >= FULL * step * -(-each // step)
+
+
+def _pays(convolution: Op) -> int:
+    """How many transposed images a convolution gains more than, and one more."""
+    _, _, _, k_in, _, k_space, *_ = convolution.attrs["numbers"]
+    kernel = convolution.operands[1].type.dims
+    depth = total(kernel[axis] for axis in (k_in, *k_space)).const
+    return 3 if depth is not None and depth >= DEEP else 1
 
 
 def _order(rank: int) -> Axes:
@@ -113,10 +124,12 @@ class _Turned:
         return replace(self._block, ops=tuple(self._ops))
 
     def worth(self) -> frozenset[Op]:
-        """The convolutions of the regions that have more of them than values that were transposed."""
+        """The convolutions of the regions whose convolutions pay for the values that were transposed."""
         crossed = Counter(self._region(self._of[value]) for value in self._crossed if value in self._of)
-        size = Counter(map(self._region, self._chosen))
-        return frozenset(op for op in self._chosen if size[self._region(op)] > crossed[self._region(op)])
+        paid = Counter[Op]()
+        for op in self._chosen:
+            paid[self._region(op)] += _pays(op)
+        return frozenset(op for op in self._chosen if paid[self._region(op)] > crossed[self._region(op)])
 
     def _is_image(self, value: Value) -> bool:
         """Whether a value lies in memory, in one order of its axes."""
