@@ -1,5 +1,6 @@
 """Products by tiles (AMX), where this machine has them: exact sums, at every number of rows and columns."""
 
+import re
 import subprocess
 import sys
 
@@ -7,17 +8,22 @@ import numpy as np
 import pytest
 
 import egshape
-from egshape.dims import symbol
+from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.interpret import interpret
 from egshape.ir.types import numpy_dtype
 from egshape.lower.llvm import gemm, native
 from egshape.lower.llvm.elements import Element
+from egshape.lower.llvm.kernel import function_of
 from egshape.plan.cpu.parts import arranged
+from egshape.plan.cpu.program import on_processor
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from egshape.runtime.abi import tiles
 from egshape.runtime.cpu import features
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
+from tests.lower.test_attention import fold
 from tests.lower.test_halves import dot, numbers, products, two_arguments
 
 TILES = "+amx-tile,+amx-bf16,+amx-int8"
@@ -91,6 +97,58 @@ def test_bytes(kinds):
             one, two = (rng.integers(*limits(kind), shape).astype(numpy_dtype(kind)) for kind, shape in shapes)
             wanted = one.astype(np.int32) @ two.astype(np.int32)
             np.testing.assert_array_equal(np.asarray(function(one, two)), wanted, f"{rows} {columns} {deep}")
+
+
+def bytes_product():
+    b = BlockBuilder()
+    m, n, k = (symbol(name) for name in "mnk")
+    bytes_ = (argument(b, "x", "i8", [m, k]), argument(b, "y", "ui8", [k, n]))
+    wide = [b.one("convert", [each], {"dtype": "i32"}) for each in bytes_]
+    return graph_of(b, dot(b, *wide, dtype="i32"))
+
+
+def text_of(graph, calling):
+    """The text of the kernel that calls a function."""
+    steps = on_processor(plan(graph, tiles=True)).steps
+    (found,) = [text for step in steps if isinstance(step, Run) if f"@{calling}(" in (text := function_of(step).text)]
+    return found
+
+
+@pytest.mark.parametrize(("kind", "graph"), [("bf16", two_arguments("bf16", True, "f32")), ("s8u8", bytes_product())])
+def test_shapes_of_registers_are_kept_from_block_to_block(kind, graph):
+    """None when a kernel begins; each block looks whether it needs others; they are released once, at the end."""
+    text = text_of(graph, f"egs_tile_{kind}")
+    (held,) = re.findall(r"store ptr null, ptr (%\w+)", text)
+    *_, last = (line.strip() for line in text.splitlines() if "call" in line)
+    assert last == f"call void @egs_tile_done_{kind}(ptr {held})"
+    assert re.search(rf"call void @egs_tile_{kind}\(.*, ptr {held}\)", text)
+    kernels = gemm.text(kind, TILES + ",+avx512f", "block")
+    assert kernels.count("@llvm.x86.ldtilecfg(ptr %shape)") == 1 == kernels.count("call void @llvm.x86.tilerelease()")
+    assert "icmp eq ptr %now, %shape" in kernels
+
+
+def test_where_bytes_are_stored_is_fetched_before():
+    assert "@llvm.prefetch.p0(ptr %" in text_of(bytes_product(), "egs_tile_s8u8")
+    assert "prefetch" not in text_of(two_arguments("bf16", True, "f32"), "egs_tile_bf16")
+
+
+@here
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_two_products_of_one_kernel_change_the_shapes(kind):
+    """Attention: one product is as deep as a head is wide, the other as the text is long."""
+    b = BlockBuilder()
+    length, width = symbol("length"), const(20)
+    q, k, v = (argument(b, name, kind, [length, width]) for name in "qkv")
+    scores = dot(b, q, k, turned=True, dtype="f32")
+    powers = b.one("exponential", [scores])
+    weights = b.one("convert", [b.one("divide", [powers, fold(b, powers, "add", 0.0)])], {"dtype": kind})
+    graph = graph_of(b, dot(b, weights, v, dtype="f32"))
+    function, rng = compiled(graph), np.random.default_rng(3)
+    for size in (1, 4, 16, 19, 33, 70):
+        arrays = [numbers(rng, kind, (size, 20)) / 8 for _ in range(3)]
+        (wanted,) = interpret(graph, [np.asarray(x, numpy_dtype(kind)) for x in arrays])
+        found = np.asarray(function(*(np.asarray(x, numpy_dtype(kind)) for x in arrays)))
+        np.testing.assert_allclose(found, wanted, 2e-2, 2e-2, err_msg=str(size))
 
 
 def limits(kind):

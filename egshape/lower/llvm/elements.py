@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from egshape.lower.llvm.pairs import Pairs
 from egshape.lower.llvm.quads import Quads
-from egshape.lower.llvm.tile_steps import ROWS
+from egshape.lower.llvm.tile_steps import ROWS, STEPS
 from egshape.lower.llvm.tiles import tiled
 from egshape.plan.ir.packs import ROOM_BYTES
 
@@ -26,7 +26,8 @@ TYPES = {
 """Element and size; products of i32 are of bytes, those of bf16, f16 and f32x3 of pairs."""
 MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64") else ROWS for dtype in TYPES} | {"f32x3": 2 * ROWS}
 """Rows that a block may have on some CPU."""
-BY_TILES = ("u8s8", "s8u8", "bf16", "f16", "f32x3")
+BYTES = tuple(STEPS)
+BY_TILES = (*BYTES, "bf16", "f16", "f32x3")
 """What some CPU multiplies by tiles: its kernels take where their shapes are kept (``tiles.HELD``)."""
 _SUFFIXES = {"float": "f32", "double": "f64", "i32": "i32"}
 
