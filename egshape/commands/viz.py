@@ -71,7 +71,7 @@ def viz(
     ] = 10.0,
     profile: Annotated[
         Path | None,
-        typer.Option("--profile", metavar="P", help="Report: a run-time profile to show, .json (rows) or .csv."),
+        typer.Option("--profile", metavar="P.json", help="Report: a run-time profile to show, .json (rows) or .csv."),
     ] = None,
     inputs: Annotated[
         Path | None,
