@@ -164,16 +164,19 @@ class _History:
     def _rules(self, value: Value, op: Op, now: _Now | None) -> Iterator[Step]:
         found = self.reasons.get((value.name, str(op.location)), ())
         done: set[tuple[Rule, str]] = set()
+        own = f"%{value.name}"
         if value in self.elements and op.name != "constant":
             sizes = ", ".join(str(item) for item in self.elements[value].reshape(-1)[:8])
-            yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"%{value.name} = [{sizes}]", location=str(op.location))
+            yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"{own} = [{sizes}]", location=str(op.location))
         plain = all(each.other in ("", value.name) for each in found)
-        for each in sorted(found, key=lambda reason: (reason.other == "", str(reason.rule), reason.other)):
-            if (each.rule, each.other) in done or each.other == value.name:
+        for each in sorted(found, key=lambda reason: (reason.made or not reason.other, str(reason.rule), reason.other)):
+            if each.other == value.name:
                 continue
-            done.add((each.rule, each.other))
-            to = now.text if plain and now is not None else f"a new form of %{value.name}"
-            to = f"%{value.name} = %{each.other}" if each.other else to
+            to = now.text if plain and now is not None else f"a new form of {own}"
+            to = f"{own} = %{each.other}" if each.other and not each.made else to
+            if (each.rule, to) in done:
+                continue
+            done.add((each.rule, to))
             yield Step(rule=each.rule.name, from_=(_line(op),), to=to, location=each.location)
 
 
