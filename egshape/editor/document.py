@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,6 @@ from egshape.rulelang.provenance import desugar
 from egshape.rulelang.rulefile import Rule, RuleFile, read_rule_file
 from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_decl import SizeDecl
-from egshape.rulelang.size_functions import size_functions
 
 BATCH = 8_000
 """Characters of a text that are checked at once, in about 20 ms."""
@@ -158,10 +157,7 @@ class Document:
 
     def _checked(self, text: str) -> tuple[Diagnostic, ...]:
         item = str(self.path)
-        with unsaved({self.path: text}), ExitStack() as scope:
-            if self.sizes:
-                with suppress(EgshapeError):  # what is wrong with them is said with the rest
-                    scope.enter_context(size_functions([item]))
+        with unsaved({self.path: text}):
             found = check_rulesets([item], preludes()).problems
         return tuple(each for each in found if each.at.file == item)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,10 @@ from egshape.editor.chunks import Memory, chunks
 from egshape.editor.document import Document
 from egshape.editor.halves import readable
 from egshape.egraph.program import preludes
-from egshape.errors import EgshapeError
 from egshape.rulelang.layout import laid_out
 from egshape.rulelang.lint import check_rulesets
 from egshape.rulelang.loader import unsaved
 from egshape.rulelang.rulefile import read_rule_file
-from egshape.rulelang.size_functions import size_functions
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [ROOT / "rulesets/tensor/slice.egg", ROOT / "rulesets/size/relu.egg", ROOT / "examples/sizes/round_up.egg"]
@@ -27,10 +24,7 @@ def whole(path: Path, text: str) -> list[tuple[str, int, int, str]]:
     """What is wrong with a text that is read at once, in order of place."""
     item = str(path)
     readable_text, found = readable(text, item)
-    with unsaved({path: readable_text}), ExitStack() as scope:
-        if read_rule_file(readable_text, item).sizes:
-            with suppress(EgshapeError):
-                scope.enter_context(size_functions([item]))
+    with unsaved({path: readable_text}):
         found = (*found, *(each for each in check_rulesets([item], preludes()).problems if each.at.file == item))
     return sorted((each.code, each.at.line, each.at.column, each.message) for each in found)
 
