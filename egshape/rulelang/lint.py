@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,30 @@ def check_rulesets(items: Iterable[str], preludes: Mapping[str, str], engine: Ne
         work.item(str(item))
     found = sorted(dict.fromkeys(work.problems), key=lambda each: (each.at.file, each.at.line, each.at.column))
     return Checked(tuple(work.rules), tuple(work.rulesets), tuple(found), work.sources)
+
+
+@dataclass(frozen=True)
+class Given:
+    """All that the check of a rule takes from what the header of its file needs: the words that rules may use, whether
+    examples are of tensors, and the names of rules that are there already."""
+
+    words: Hashable
+    tensors: bool
+    names: frozenset[str]
+
+
+def given(header: Ruleset, folder: Path, preludes: Mapping[str, str]) -> Given | None:
+    """What a header gives the rules below it; None where what it needs does not load. Files that are needed start in a
+    folder."""
+    loader = Loader(preludes, provenance=True)
+    loader.open.append(header.name)
+    try:
+        for needed in header.needs:
+            loader.load(needed, "", folder)
+    except EgshapeError:
+        return None
+    words = frozenset(loader.scheme.signatures.items()), frozenset(loader.scheme.vec_sorts.items())
+    return Given(words, TENSORS in loader.done, frozenset(loader.rules))
 
 
 class _Check:
