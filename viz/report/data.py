@@ -37,7 +37,7 @@ _PLAINLY = {
 }
 """What steps state that are no rules, in short."""
 _LONG = 400
-_SMALL = 60
+SMALL = 60
 """A graph of at most this many boxes is shown with its shape code at first."""
 _TITLE, _TYPE, _EDGE = 8.2, 6.4, 22.0
 """Widths of a letter of a title and of a type, and of both edges of a box, in pixels."""
@@ -58,7 +58,7 @@ def report_data(
     items = {"before": Items(before, tables, told), "after": Items(after, tables, {})}
     twins = Twins(result, items["before"], items["after"])
     items["before"].became = twins.became
-    sides = {"before": _side(before, items["before"], tables), "after": _side(after, items["after"], tables)}
+    sides = {"before": side(before, items["before"], tables), "after": side(after, items["after"], tables)}
     _mark_new(sides["after"]["items"], twins.rows, sides["before"]["items"])
     report, changes = result.report, result.changes
     small = sum(1 for _ in result.graph.body.walk()) <= MOST_OPS
@@ -69,7 +69,7 @@ def report_data(
         "notes": list(report.notes),
         "unit": changes.unit,
         "count": {"before": sum(changes.before.values()), "after": sum(changes.after.values())},
-        "code": len(before.every) <= _SMALL,
+        "code": len(before.every) <= SMALL,
         "kinds": _kinds(changes),
         "sides": sides,
         "twins": twins.rows,
@@ -122,7 +122,7 @@ def _about(names: Collection[str]) -> dict[str, str]:
     return {name: stated[name] for name in sorted(names) if stated.get(name)}
 
 
-def _side(boxes: Boxes, items: Items, tables: Tables) -> Json:
+def side(boxes: Boxes, items: Items, tables: Tables) -> Json:
     """A graph: what is told of its boxes and constants, and its views. The graph with all its boxes and, where that is
     less, without those that only compute sizes."""
     rows = items.rows()
