@@ -27,7 +27,7 @@ from egshape.ops.shape_function import assuming
 from egshape.pipeline import Optimized
 from egshape.reasons.explain import explain as explain_sizes
 from egshape.reasons.explain import explain_fact
-from egshape.reasons.explain_value import explain_removed, explain_value
+from egshape.reasons.explain_value import History
 from egshape.report import Changes, Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
@@ -72,12 +72,16 @@ class Result(Optimization):
 
     def explain_removed(self) -> tuple[ValueExplanation, ...]:
         """The same of every value whose op is not in the result, in program order."""
-        return explain_removed(self)
+        return self._history.removed()
 
     def explain_value(self, name: str) -> ValueExplanation:
         """What became of a value of the original graph, by which rules, and what stands for it. ``name``: as the model
         names it, ``%12``, an output or a node; or its line, ``file.mlir:7``."""
-        return explain_value(self, name)
+        return self._history.named(name)
+
+    @cached_property
+    def _history(self) -> History:
+        return History(self)
 
     @property
     def derived(self) -> Facts:

@@ -212,4 +212,4 @@ def _told(standing: Mapping[Value, Value], reasons: Sequence[Reason], block: Blo
         others = [old.name for old in stood.get(term, ())] if term is not None else []
         other = each.other if each.other in others else next(iter(others), "")
         for old in told.get(value, ()):
-            yield each._replace(value=old.name, location=places[old], other=other)
+            yield each._replace(value=old.name, location=places[old], other=other, made=each.made or value not in stood)

@@ -14,10 +14,15 @@ def axes_of(graph: Graph) -> dict[str, Dim]:
     return {f"{value.name}.{axis}": dim for value in graph.inputs for axis, dim in enumerate(value.type.shape or ())}
 
 
-def values_of(graph: Graph) -> dict[str, Value]:
+def values_of(graph: Graph) -> Mapping[str, Value]:
     """Every value of a graph by its name, those inside of regions included."""
-    out = {value.name: value for value in graph.inputs}
-    for op in graph.body.walk():
+    found: Mapping[str, Value] = graph.body.keep("values", lambda: _values(graph.body))
+    return found
+
+
+def _values(body: Block) -> dict[str, Value]:
+    out = {value.name: value for value in body.args}
+    for op in body.walk():
         out.update({value.name: value for value in op.results})
         for region in op.regions:
             out.update({value.name: value for value in region.args})
@@ -33,8 +38,18 @@ def value_of(graph: Graph, text: str) -> Value | None:
     named = values_of(graph).get(name) or dict(zip(graph.output_names, graph.outputs, strict=True)).get(text)
     if named is not None:
         return named
-    places = ((op.results[0], op.location) for op in graph.body.walk() if op.results)
-    return next((value for value, at in places if text in (at.name, str(at), f"{at.file}:{at.line}")), None)
+    placed: Mapping[str, Value] = graph.body.keep("placed", lambda: _placed(graph.body))
+    return placed.get(text)
+
+
+def _placed(body: Block) -> dict[str, Value]:
+    """The first result of the first op at each place of the model, as places are written."""
+    out: dict[str, Value] = {}
+    for op in body.walk():
+        at = op.location
+        for text in (at.name, str(at), f"{at.file}:{at.line}") if op.results else ():
+            out.setdefault(text, op.results[0])
+    return out
 
 
 def symbols_of(graph: Graph) -> dict[str, Block]:

@@ -17,7 +17,7 @@ RENDER_SECONDS = 60.0
 _DOT = "dot"
 NO_DOT = (
     "install Graphviz (https://graphviz.org/download) so that its program dot is on the path, or write .dot; "
-    ".html, the report of a model, needs no program"
+    ".html, the report of a model, needs no program, nor .svg of --stage input or output"
 )
 
 

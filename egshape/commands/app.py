@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, get_args, get_type_hints
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import typer
+from typer.main import get_command
 
 from egshape.errors import EgshapeError
 
+_OF_FILE = re.compile(r"MODEL|FILE|OUT|\.\w")
+"""What help writes for an argument or option that takes the name of a file."""
+
 
 def refuse_empty(app: typer.Typer, args: Sequence[str]) -> None:
-    """Raises EgshapeError for an option of a command that takes a file and has an empty name behind it."""
-    empty = [before for before, each in zip(("", *args), args, strict=False) if not each]
-    empty += [each[:-1] for each in args if each.startswith("--") and each.endswith("=")]
-    if not empty:
+    """Raises EgshapeError for an argument or option of a command that takes a file and is given an empty name."""
+    if all(each and not each.endswith("=") for each in args):
         return
-    options = {name for command in _commands(app) for name in _file_options(command)}
-    for name in empty:
-        if name in options:
-            raise EgshapeError("is an empty file name", where=name, hint="give the name of a file", code="usage")
+    command: Any = get_command(app)  # what typer makes of it has no public type
+    rest = list(args)
+    while command is not None:
+        context = typer.Context(command, resilient_parsing=True)  # other mistakes are told when the command runs
+        values, rest, _ = command.make_parser(context).parse_args(rest)
+        for param in command.params:
+            given = values.get(param.name)
+            if takes_file(param) and "" in (given if isinstance(given, list | tuple) else [given]):
+                raise EgshapeError("is an empty file name", where=_said(param, args), hint="give one", code="usage")
+        if not rest or not hasattr(command, "resolve_command"):
+            return
+        _, command, rest = command.resolve_command(context, rest)
 
 
-def _commands(app: typer.Typer) -> Iterator[Callable[..., Any]]:
-    yield from (each.callback for each in app.registered_commands if each.callback is not None)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            yield from _commands(group.typer_instance)
+def takes_file(param: Any) -> bool:
+    """Whether an argument or option of a command is the name of a file."""
+    return _OF_FILE.search(param.metavar or "") is not None
 
 
-def _file_options(command: Callable[..., Any]) -> Iterator[str]:
-    """The options of a command that take a file."""
-    for hint in get_type_hints(command, include_extras=True).values():
-        if _of_path(hint):
-            for info in getattr(hint, "__metadata__", ()):  # of an annotation the first name is the default
-                yield from (each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str))
-
-
-def _of_path(hint: Any) -> bool:
-    return hint is Path or any(map(_of_path, get_args(hint)))
+def _said(param: Any, args: Sequence[str]) -> str:
+    """What the user calls it: an option as written, an argument as help names it."""
+    if param.param_type_name == "argument":
+        return str(param.metavar).strip("[].")
+    return next((str(each) for each in param.opts if each in args), str(param.opts[0]))

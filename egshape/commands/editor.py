@@ -17,7 +17,7 @@ from egshape.hints import install
 def lsp(
     model: Annotated[
         list[Path] | None,
-        typer.Option("--model", metavar="M", help="A saved model on which rules are tried when their file is saved."),
+        typer.Option("--model", metavar="MODEL", help="A saved model on which saved rules are tried."),
     ] = None,
     no_tests: Annotated[bool, typer.Option("--no-tests", help="Do not test a file when it is saved.")] = False,
     ops: OpsOpt = None,

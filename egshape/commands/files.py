@@ -51,8 +51,6 @@ def load_model(
     from egshape.models import load_bytes, ranks_said
     from egshape.ops.shape_function import assuming
 
-    if not model:
-        raise EgshapeError("is an empty file name", where="MODEL", hint="give the file of a model", code="usage")
     declare_ops(ops)
     said = _types(annotate or (), annotate_file)
     if model == "-" and format is None:
@@ -210,8 +208,6 @@ def check_target(output: str | Path | None, *, model: bool = True, source: str =
 
     if output is None or output == "-":
         return
-    if output == "":
-        raise EgshapeError("is an empty file name", where="-o", hint="give the name of a file", code="usage")
     path = Path(output)
     if model:
         form_of(path)

@@ -71,7 +71,7 @@ def viz(
     ] = 10.0,
     profile: Annotated[
         Path | None,
-        typer.Option("--profile", metavar="P", help="Report: a run-time profile to show, .json (rows) or .csv."),
+        typer.Option("--profile", metavar="P.json", help="Report: a run-time profile to show, .json (rows) or .csv."),
     ] = None,
     inputs: Annotated[
         Path | None,
@@ -92,10 +92,14 @@ def viz(
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
     check_target(output, model=False, source=model)
+    stage = Stage.why if why is not None else stage
+    still = False
     if output is not None and output.suffix in (".svg", ".png"):
-        from egshape.viz.dot import needs_dot
+        from egshape.viz.dot import has_dot, needs_dot
 
-        needs_dot(output.suffix.removeprefix("."))
+        still = output.suffix == ".svg" and not has_dot() and around is None and stage in _STILL
+        if not still:
+            needs_dot(output.suffix.removeprefix("."))
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":
@@ -105,10 +109,10 @@ def viz(
         if as_json:
             _tell("report", output)
         return
-    stage = Stage.why if why is not None else stage
-    text = _DRAWN[stage](_Request(graph, around, hops, most, shape_code, why, assume, read_facts(facts), rules))
+    asked = _Request(graph, around, hops, most, shape_code, why, assume, read_facts(facts), rules)
+    text = (_STILL if still else _DRAWN)[stage](asked)
     if output is not None or not as_json:
-        _write(text, output)
+        _write(text, output, laid_out=still)
     if as_json:
         _tell(stage.value, output, text)
 
@@ -214,12 +218,29 @@ _DRAWN: dict[Stage, Callable[[_Request], str]] = {
 }
 
 
-def _write(text: str, output: Path | None) -> None:
+def _still_input(asked: _Request) -> str:
+    from egshape.viz.report.still import svg
+
+    return svg(asked.graph, None, asked.shape_code)
+
+
+def _still_output(asked: _Request) -> str:
+    from egshape.viz.report.still import svg
+
+    result = asked.result()
+    return svg(result.graph, result.optimized.sizes.normal_form, asked.shape_code)
+
+
+_STILL: dict[Stage, Callable[[_Request], str]] = {Stage.input: _still_input, Stage.output: _still_output}
+"""What is drawn without Graphviz."""
+
+
+def _write(text: str, output: Path | None, laid_out: bool) -> None:
     from egshape.viz.dot import render
 
     if output is None:
         put(text.rstrip("\n"))
-    elif output.suffix == ".dot":
+    elif output.suffix == ".dot" or laid_out:
         write_atomic(output, text)
     else:
         kind: Literal["svg", "png"] = "svg" if output.suffix == ".svg" else "png"

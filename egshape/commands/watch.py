@@ -26,7 +26,7 @@ def watch(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Rule files.")],
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="M", help="A saved model to try the rules on; may be repeated."),
+        typer.Option("--model", metavar="MODEL", help="A saved model to try the rules on; may be repeated."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
     as_json: JsonOpt = False,

@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 from egshape.rulelang.diagnostic import Diagnostic
+from egshape.rulelang.lint import Given
 from egshape.rulelang.rulefile import Example, Rule, parts
 from egshape.rulelang.sexpr import List, Position
 
@@ -54,17 +55,21 @@ class Symbol:
 
 @dataclass
 class Memory:
-    """What is known of the chunks of one file by their texts: their rules under the last names of the ruleset, what is
-    wrong with them under the last headers, and their layouts."""
+    """What is known of the chunks of one file by their texts: their rules, and what is wrong with the form of these,
+    under the last names of the ruleset, all that is wrong with them under what the last headers gave them, and their
+    layouts; and what headers gave."""
 
     rules: dict[Hashable, dict[str, tuple[Rule, ...]]] = field(default_factory=dict)
+    forms: dict[Hashable, dict[str, tuple[Diagnostic, ...]]] = field(default_factory=dict)
     problems: dict[Hashable, dict[str, tuple[Diagnostic, ...]]] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)
+    given: dict[Hashable, Given | None] = field(default_factory=dict)
 
     def keep(self, texts: Iterable[str]) -> None:
         """Forget all other chunks, once they are more than these."""
         wanted = set(texts)
-        every: list[dict[str, Any]] = [self.layouts, *self.rules.values(), *self.problems.values()]
+        every: list[dict[str, Any]] = [self.layouts]
+        every += [*self.rules.values(), *self.forms.values(), *self.problems.values()]
         for held in every:
             if len(held) > 2 * len(wanted):
                 for text in held.keys() - wanted:
@@ -74,9 +79,14 @@ class Memory:
 def under(kept: dict[Hashable, dict[str, T]], context: Hashable) -> dict[str, T]:
     """What is kept under a context. A few of these are kept: a typing error is mended soon."""
     kept[context] = found = kept.pop(context, {})
+    forget(kept)
+    return found
+
+
+def forget(kept: dict[Hashable, Any]) -> None:
+    """Keep a few of the last contexts."""
     for old in list(kept)[:-CONTEXTS]:
         del kept[old]
-    return found
 
 
 def chunks(text: str) -> tuple[Chunk, ...]:

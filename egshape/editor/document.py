@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from egshape.editor.chunks import (
     T,
     apart,
     chunks,
+    forget,
     joined,
     moved_problem,
     moved_rule,
@@ -31,16 +32,17 @@ from egshape.ops import REGISTRY
 from egshape.rulelang.contract import read_contracts
 from egshape.rulelang.diagnostic import Diagnostic, wrong
 from egshape.rulelang.layout import laid_out
-from egshape.rulelang.lint import check_rulesets
+from egshape.rulelang.lint import Given, check_rulesets
+from egshape.rulelang.lint import given as given_by
 from egshape.rulelang.loader import Loader, unsaved
 from egshape.rulelang.provenance import desugar
 from egshape.rulelang.rulefile import Rule, RuleFile, read_rule_file
 from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_decl import SizeDecl
-from egshape.rulelang.size_functions import size_functions
 
 BATCH = 8_000
 """Characters of a text that are checked at once, in about 20 ms."""
+_NAMES = re.compile(r':name\s+"([^"]+)"')
 _CONTRACTS = re.compile(r"^\((?:contract|define)\b", re.MULTILINE)
 
 
@@ -83,10 +85,30 @@ class Document:
         return under(self.memory.rules, self.file.header and self.file.header.name)
 
     @cached_property
+    def _forms(self) -> dict[str, tuple[Diagnostic, ...]]:
+        """What is wrong with the form of rules, whatever the header needs."""
+        return under(self.memory.forms, self.file.header and self.file.header.name)
+
+    @cached_property
     def _mistakes(self) -> dict[str, tuple[Diagnostic, ...]]:
         header = self.file.header
         sizes, needed = (tuple(each.text for each in found) for found in (self._context[1:], self._needed))
-        return under(self.memory.problems, (header and (header.name, header.needs), sizes, needed, REGISTRY.version))
+        own = header and (header.name, header.at_once)
+        given = self._given
+        taken = given and (given.words, given.tensors, given.names.intersection(_NAMES.findall(self.text)))
+        return under(self.memory.problems, (own, taken, sizes, needed, REGISTRY.version))
+
+    @cached_property
+    def _given(self) -> Given | None:
+        """What rules take from what the header needs; None where there is none, or that does not load."""
+        header, held = self.file.header, self.memory.given
+        if header is None:
+            return None
+        key = (header.name, header.needs, tuple(each.text for each in self._needed), REGISTRY.version)
+        if key not in held:
+            held[key] = given_by(header, self.path.parent, preludes())
+            forget(held)
+        return held[key]
 
     @cached_property
     def _placed(self) -> tuple[tuple[int, Rule], ...]:
@@ -140,15 +162,24 @@ class Document:
         if not missing or self.file.header is None:
             self._rules.update(dict.fromkeys(missing, ()))
             return
-        texts, before, text, _ = self._together(missing)
+        texts, before, text, unreadable = self._together(missing)
         file = read_rule_file(text, str(self.path))
         found = apart(before, file.rules, lambda each: each.command.at.line, moved_rule)
         self._rules.update(_by_text(texts, found))
+        problems = apart(before, [*unreadable, *file.problems], lambda each: each.at.line, moved_problem)
+        self._forms.update(_by_text(texts, problems))
         for each in self._twice(missing, texts, before, file.problems):
             self._read([each])
 
     def _check(self, missing: Sequence[str]) -> None:
-        """Find what is wrong with some chunks, checked at once."""
+        """Find what is wrong with some chunks, checked at once; of what stands under a header whose needs do not load
+        only the form."""
+        if self.file.header is not None and self._given is None:
+            above = [each.text for each in self._context]
+            self._mistakes.update((each, self._forms[each]) for each in missing if each not in above)
+            missing = [each for each in missing if each in above]
+            if not missing:
+                return
         texts, before, text, unreadable = self._together(missing)
         problems = [*unreadable, *self._checked(text)]
         found = apart(before, problems, lambda each: each.at.line, moved_problem)
@@ -158,10 +189,7 @@ class Document:
 
     def _checked(self, text: str) -> tuple[Diagnostic, ...]:
         item = str(self.path)
-        with unsaved({self.path: text}), ExitStack() as scope:
-            if self.sizes:
-                with suppress(EgshapeError):  # what is wrong with them is said with the rest
-                    scope.enter_context(size_functions([item]))
+        with unsaved({self.path: text}):
             found = check_rulesets([item], preludes()).problems
         return tuple(each for each in found if each.at.file == item)
 

@@ -31,6 +31,8 @@ class Reason(NamedTuple):
     rule: Rule
     location: str
     other: str = ""
+    made: bool = False
+    """Whether what equals ``other`` is one that was made, and not the value."""
 
 
 class Scope(NamedTuple):
@@ -160,6 +162,7 @@ def _reasons(saturated: Saturated) -> tuple[Counter[str], list[Reason]]:
                     Rule.of(rule),
                     str(found[1].location),
                     other.name if other else "",
+                    made=node >= NAME_STRIDE,
                 )
             )
     return rewrites, reasons

@@ -9,7 +9,7 @@ from typing import Literal
 from egshape.decide.reason import Rule
 from egshape.egraph.outcome import Reason
 from egshape.errors import InvalidInput
-from egshape.ir.graph import Block, Op, Value, blocks_of
+from egshape.ir.graph import Block, Graph, Op, Value, blocks_of
 from egshape.reasons.steps import ELEMENTS, READER, SAME_TERM, UNREAD
 from egshape.report import Step, ValueExplanation
 from egshape.result import Optimization
@@ -21,35 +21,13 @@ _MAX_STEPS = 24
 Status = Literal["input", "kept", "rewritten", "gone"]
 
 
-def explain_value(result: Optimization, name: str) -> ValueExplanation:
-    """The chain of rules for one value, by its name, ``%12``, an output's name, or the place of its op in the model: a
-    node's name, ``file.mlir:7``. Raises InvalidInput if the model has no such value."""
-    value = value_of(result.source, name)
-    if value is None:
-        raise InvalidInput(f"the model has no value {name!r}", hint=_known(result, name))
-    return _History(result).of(value)
-
-
-def _known(result: Optimization, name: str) -> str:
-    like = near(name.removeprefix("%"), values_of(result.source), 3)
-    if not like:
-        return "it has none"
-    return f"near are {', '.join(f'%{each}' for each in like)}; egshape shapes lists all, and places, which will do too"
-
-
-def explain_removed(result: Optimization) -> tuple[ValueExplanation, ...]:
-    """The chains of all values whose op is not in the result, in program order."""
-    history = _History(result)
-    every = (history.of(value) for op in result.source.body.walk() for value in op.results[:1])
-    return tuple(each for each in every if each.status in ("rewritten", "gone"))
-
-
-class _History:
-    """What is looked up to tell the histories of the values of one result."""
+class History:
+    """The histories of the values of one result: what is looked up for all of them is found once."""
 
     def __init__(self, result: Optimization) -> None:
         outcome = result.optimized.outcome
         body = result.source.body
+        self.source = result.source
         self.standing: Mapping[Value, Value] = outcome.standing
         self.unchanged = result.unchanged
         self.seen = {scope.block for scope in outcome.scopes}
@@ -73,6 +51,19 @@ class _History:
         for old in self.home:
             if old in self.standing:
                 self.twins.setdefault(self.standing[old], old)
+
+    def named(self, name: str) -> ValueExplanation:
+        """The chain of rules for one value: by its name, ``%12``, an output's name, or the place of its op in the
+        model, a node's name or ``file.mlir:7``. Raises InvalidInput if the model has no such value."""
+        value = value_of(self.source, name)
+        if value is None:
+            raise InvalidInput(f"the model has no value {name!r}", hint=_known(self.source, name))
+        return self.of(value)
+
+    def removed(self) -> tuple[ValueExplanation, ...]:
+        """The chains of all values whose op is not in the result, in program order."""
+        every = (self.of(value) for op in self.source.body.walk() for value in op.results[:1])
+        return tuple(each for each in every if each.status in ("rewritten", "gone"))
 
     def of(self, value: Value) -> ValueExplanation:
         """The whole story of one value."""
@@ -164,16 +155,19 @@ class _History:
     def _rules(self, value: Value, op: Op, now: _Now | None) -> Iterator[Step]:
         found = self.reasons.get((value.name, str(op.location)), ())
         done: set[tuple[Rule, str]] = set()
+        own = f"%{value.name}"
         if value in self.elements and op.name != "constant":
             sizes = ", ".join(str(item) for item in self.elements[value].reshape(-1)[:8])
-            yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"%{value.name} = [{sizes}]", location=str(op.location))
+            yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"{own} = [{sizes}]", location=str(op.location))
         plain = all(each.other in ("", value.name) for each in found)
-        for each in sorted(found, key=lambda reason: (reason.other == "", str(reason.rule), reason.other)):
-            if (each.rule, each.other) in done or each.other == value.name:
+        for each in sorted(found, key=lambda reason: (reason.made or not reason.other, str(reason.rule), reason.other)):
+            if each.other == value.name:
                 continue
-            done.add((each.rule, each.other))
-            to = now.text if plain and now is not None else f"a new form of %{value.name}"
-            to = f"%{value.name} = %{each.other}" if each.other else to
+            to = now.text if plain and now is not None else f"a new form of {own}"
+            to = f"{own} = %{each.other}" if each.other and not each.made else to
+            if (each.rule, to) in done:
+                continue
+            done.add((each.rule, to))
             yield Step(rule=each.rule.name, from_=(_line(op),), to=to, location=each.location)
 
 
@@ -200,3 +194,10 @@ def _line(op: Op) -> str:
 
 def _shown(value: Value) -> str:
     return f"%{value.name}"
+
+
+def _known(source: Graph, name: str) -> str:
+    like = near(name.removeprefix("%"), values_of(source), 3)
+    if not like:
+        return "it has none"
+    return f"near are {', '.join(f'%{each}' for each in like)}; egshape shapes lists all, and places, which will do too"

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 
 from egshape.egraph.engine import Engine
 from egshape.egraph.program import preludes, program
-from egshape.errors import EgshapeError
 from egshape.rulebook.models import CheckReport, Problem, TestReport
 from egshape.rulebook.trial import proofs
 from egshape.rulebook.trial.run import try_rules
 from egshape.rulebook.trial.verdict import Verdict
-from egshape.rulelang.diagnostic import Diagnostic
 from egshape.rulelang.lint import Checked, check_rulesets
 from egshape.rulelang.loader import find_rulesets, shipped_rulesets
 from egshape.rulelang.python_names import declared
-from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_functions import size_functions
 
 
@@ -26,22 +21,7 @@ def check(*items: str) -> Checked:
 
     Raises EgshapeError for a file that cannot be read and for an unknown name."""
     found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
-    with ExitStack() as scope:
-        wrong: EgshapeError | None = None
-        try:
-            scope.enter_context(size_functions(found if items else ()))
-        except EgshapeError as error:
-            wrong = error
-        checked = check_rulesets(found, preludes(), Engine)
-    if wrong is None or checked.errors:  # what is wrong is among them
-        return checked
-    return replace(checked, problems=(*checked.problems, _of_sizes(wrong)))
-
-
-def _of_sizes(error: EgshapeError) -> Diagnostic:
-    """What is wrong with a size function, where every line by itself is in order."""
-    file, _, line = error.where.rpartition(":")
-    return Diagnostic("size-function", error.message, Position(file, int(line), 1), error.hint)
+    return check_rulesets(found, preludes(), Engine)
 
 
 def check_report(checked: Checked) -> CheckReport:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from egshape.atomic import write_atomic
+from egshape.errors import EgshapeError
 from egshape.rulelang.loader import load_rulesets
 from egshape.rulelang.provenance import PlainRule, desugar, is_variable
 from egshape.rulelang.rulefile import Rule
@@ -87,7 +88,7 @@ def functions(
     """The Python that simplifies the value of a size function, that states its laws, and that bounds it.
 
     order: the rules that simplify, by name, each with its place. known: the size functions that rules may name; the
-    words of those about this one are right (``check_rule``). Raises NotAtOnce for a rule of the order that only the
+    words of those about this one are right (``check_rule``). Raises EgshapeError for a rule of the order that only the
     e-graph can use."""
     name, arity = known[constructor][:2]
     own = [rule for rule in rules if about(rule, known) == constructor]
@@ -318,18 +319,26 @@ def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule], known: Ma
         f'    """{name}({joined}) made simpler, with the name of the rule; None where none applies."""',
     ]
     for rule in rules:
-        one = plain(rule)
-        started = _start(one, args, known)
-        assert started is not None
-        body, facts, value = started
-        for fact in facts:
-            _fact(body, fact)
-        action = one.actions[0] if len(one.actions) == 1 else None
-        if not isinstance(action, List) or action.head != "union" or str(action.items[1]) != value:
-            raise NotAtOnce(f"{rule.name} must unite the value with something, to run at once")
-        body.put(f'return {body.size(action.items[2])}, "{rule.name}"')
-        lines += ["    " * depth + line for depth, line in body.lines]
+        try:
+            lines += _simplified(rule, args, known)
+        except NotAtOnce as error:
+            message, hint = f"{rule.name} cannot run at once: {error}", "take it out of the header's 'at once:'"
+            raise EgshapeError(message, where=rule.where, hint=hint, code="rules") from None
     return "\n".join([*lines, "    return None", ""])
+
+
+def _simplified(rule: Rule, args: Sequence[str], known: Mapping[str, Spelling]) -> list[str]:
+    one = plain(rule)
+    started = _start(one, args, known)
+    assert started is not None
+    body, facts, value = started
+    for fact in facts:
+        _fact(body, fact)
+    action = one.actions[0] if len(one.actions) == 1 else None
+    if not isinstance(action, List) or action.head != "union" or str(action.items[1]) != value:
+        raise NotAtOnce("it must unite the value with something")
+    body.put(f'return {body.size(action.items[2])}, "{rule.name}"')
+    return ["    " * depth + line for depth, line in body.lines]
 
 
 def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule], known: Mapping[str, Spelling]) -> str:
@@ -341,7 +350,11 @@ def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule], known: Mappin
     lines += [f"    {arg}_lo, {arg}_hi = {arg}" for arg in args]
     lines += ["    lo: int | None = None", "    hi: int | None = None"]
     for rule in rules:
-        for target, value, guards in _set_bounds(plain(rule), args, known):
+        try:
+            found = list(_set_bounds(plain(rule), args, known))
+        except NotAtOnce:
+            found = []  # the e-graph's, as in ``_law``
+        for target, value, guards in found:
             better = "larger" if target == "lo" else "smaller"
             lines += [
                 f"    if {' and '.join(guards)}:  # {rule.name}" if guards else f"    # {rule.name}",

@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from egshape.dims.functions import declared
+from egshape.dims.text import DECLARED
 from egshape.errors import EgshapeError, ParseError
 from egshape.ops import REGISTRY
 from egshape.rulelang.diagnostic import ERROR, WARNING, Diagnostic, wrong
@@ -19,11 +23,13 @@ from egshape.rulelang.provenance import declarations, desugar
 from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, facts_of, is_prelude
 from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_examples import SizeQuestion
+from egshape.rulelang.size_functions import refuse_late, without_rules
 from egshape.rulelang.termination import Rewriting, check_overlap, check_termination, rewritings
 from egshape.rulelang.typecheck import check_rule
 from egshape.spelling import meant
 
 TENSORS = "prelude.tensor"
+_WORD = re.compile(r"\w+")
 
 
 class Declares(Protocol):
@@ -87,6 +93,30 @@ def check_rulesets(items: Iterable[str], preludes: Mapping[str, str], engine: Ne
     return Checked(tuple(work.rules), tuple(work.rulesets), tuple(found), work.sources)
 
 
+@dataclass(frozen=True)
+class Given:
+    """All that the check of a rule takes from what the header of its file needs: the words that rules may use, whether
+    examples are of tensors, and the names of rules that are there already."""
+
+    words: Hashable
+    tensors: bool
+    names: frozenset[str]
+
+
+def given(header: Ruleset, folder: Path, preludes: Mapping[str, str]) -> Given | None:
+    """What a header gives the rules below it; None where what it needs does not load. Files that are needed start in a
+    folder."""
+    loader = Loader(preludes, provenance=True)
+    loader.open.append(header.name)
+    try:
+        for needed in header.needs:
+            loader.load(needed, "", folder)
+    except EgshapeError:
+        return None
+    words = frozenset(loader.scheme.signatures.items()), frozenset(loader.scheme.vec_sorts.items())
+    return Given(words, TENSORS in loader.done, frozenset(loader.rules))
+
+
 class _Check:
     """The state of one ``check_rulesets``."""
 
@@ -98,6 +128,8 @@ class _Check:
         self.problems: list[Diagnostic] = []
         self.sources: dict[str, str] = {}
         self.others: list[Rewriting] = []
+        self.unknown: frozenset[str] = frozenset()
+        """The size functions of a file that nothing can name, since they are wrong."""
         if engine is not None:
             shipped = load_rulesets(shipped_rulesets(), provenance=False, preludes=preludes)
             self.others = [each for rule in shipped.rules for each in rewritings(rule, shipped.scheme)]
@@ -131,9 +163,9 @@ class _Check:
                     len(header.name),
                 )
             )
-        tensors = TENSORS in loader.done
-        for rule in found.rules:
-            self._rule(rule, loader, tensors)
+        with self._named(loader, found):
+            for rule in found.rules:
+                self._rule(rule, loader, header)
         self._names(found, loader)
         self.rules += found.rules
         wrong_already = any(each.severity == ERROR for each in (*found.problems, *self.problems[before:]))
@@ -156,7 +188,25 @@ class _Check:
         loader.open.pop()
         return True
 
-    def _rule(self, rule: Rule, loader: Loader, tensors: bool) -> None:
+    @contextmanager
+    def _named(self, loader: Loader, found: RuleFile) -> Iterator[None]:
+        """Examples that are read inside may name the declared size functions, whatever is wrong with their rules."""
+        outside = DECLARED.get()
+        sizes = [each for each in loader.sizes if each.name not in outside]
+        try:
+            functions = without_rules(sizes)
+        except EgshapeError as error:
+            file, _, line = error.where.rpartition(":")
+            own = file == found.file
+            message = error.message if own else f"{error.message} ({error.where})"
+            place = Position(found.file, int(line) if own else 1, 1)
+            self.problems.append(Diagnostic("size-function", message, place, error.hint))
+            functions = {}
+        self.unknown = frozenset(each.name for each in sizes) - functions.keys()
+        with declared(functions):
+            yield
+
+    def _rule(self, rule: Rule, loader: Loader, header: Ruleset) -> None:
         plains = desugar(rule.command, rule.name, rule.ruleset)
         found = [problem for plain in plains for problem in check_rule(plain, loader.scheme, REGISTRY)]
         self.problems += found
@@ -167,13 +217,18 @@ class _Check:
                     loader.logged(plain)
                 except EgshapeError as error:
                     self.problems.append(wrong(rule.command, "no-reason", error.message, error.hint, rule=rule.name))
+            if rule.name in header.at_once:
+                try:
+                    refuse_late(rule, loader.sizes)
+                except EgshapeError as error:
+                    self.problems.append(wrong(rule.command, "at-once", error.message, error.hint, rule=rule.name))
             self.problems += check_termination(rule, loader.scheme)
             if self.engine is not None:
                 mine = rewritings(rule, loader.scheme)
                 self.problems += check_overlap(mine, self.others)
                 self.others += mine
         for example in (*rule.examples, *rule.counters):
-            self._example(rule, example, tensors)
+            self._example(rule, example, TENSORS in loader.done)
 
     def _guards(self, rule: Rule) -> Iterable[Diagnostic]:
         """A guarded rule says why its guard suffices, and shows where it must not fire."""
@@ -198,6 +253,8 @@ class _Check:
 
     def _example(self, rule: Rule, example: Example, tensors: bool) -> None:
         """An example must at least be readable, and its ops take their operands."""
+        if not self.unknown.isdisjoint(_WORD.findall(f"{example.before} {example.after}")):
+            return
         try:
             if tensors:
                 build_example(read_example(example, REGISTRY), REGISTRY)

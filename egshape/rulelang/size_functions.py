@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from egshape.dims.functions import SHIPPED, SizeFunction, declared, size_functio
 from egshape.errors import EgshapeError
 from egshape.ops import REGISTRY
 from egshape.rulelang import at_once
-from egshape.rulelang.at_once import NotAtOnce, Spelling
+from egshape.rulelang.at_once import Spelling
 from egshape.rulelang.diagnostic import ERROR
 from egshape.rulelang.loader import LoadedRules, Loader, find_rulesets
 from egshape.rulelang.rulefile import Rule
@@ -26,26 +26,50 @@ def functions_of(loaded: LoadedRules) -> dict[str, SizeFunction]:
     """The size functions that loaded rulesets declare, with their rules, by name.
 
     Raises EgshapeError (code "rules") where a declaration or a rule that must run at once is wrong."""
+    order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
     found: dict[str, SizeFunction] = {}
     for decl in loaded.sizes:
-        found[decl.name] = _function(decl, loaded, found)
+        spelled = _spelled([*(each for each in loaded.sizes if each.name in found), decl])
+        for rule in loaded.rules:
+            if decl.name not in SHIPPED and at_once.about(rule, spelled) == decl.name:
+                _refuse_wrong(rule, loaded)
+        found[decl.name] = _function(decl, loaded.rules, order, spelled, found)
     return found
 
 
-def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunction]) -> SizeFunction:
+def without_rules(sizes: Sequence[SizeDecl]) -> dict[str, SizeFunction]:
+    """Declared size functions as what texts name, by name; their rules do not count.
+
+    Raises EgshapeError (code "rules") where a declaration is wrong."""
+    found: dict[str, SizeFunction] = {}
+    for decl in sizes:
+        found[decl.name] = _function(decl, (), {}, _spelled(sizes), found)
+    return found
+
+
+def refuse_late(rule: Rule, sizes: Sequence[SizeDecl]) -> None:
+    """Raises EgshapeError (code "rules") for a rule of a right form that cannot run at once, where that is about one of
+    some declared size functions."""
+    spelled = _spelled(sizes)
+    name = at_once.about(rule, spelled)
+    if name in {each.name for each in sizes}:
+        at_once.functions(name, (rule,), {rule.name: 0}, spelled)
+
+
+def _spelled(sizes: Iterable[SizeDecl]) -> dict[str, Spelling]:
+    return {**at_once.FUNCTIONS, **{each.name: _spelling(each.name, len(each.params)) for each in sizes}}
+
+
+def _function(
+    decl: SizeDecl,
+    rules: Iterable[Rule],
+    order: Mapping[str, int],
+    spelled: Mapping[str, Spelling],
+    before: Mapping[str, SizeFunction],
+) -> SizeFunction:
     if decl.name in SHIPPED:
         return SHIPPED[decl.name]
-    order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
-    spelled = {**at_once.FUNCTIONS, decl.name: _spelling(decl.name, len(decl.params))}
-    spelled |= {name: _spelling(name, len(each.params)) for name, each in before.items()}
-    for rule in loaded.rules:
-        if at_once.about(rule, spelled) == decl.name:
-            _refuse_wrong(rule, loaded)
-    try:
-        code = _HEAD.format(decl.name) + "\n\n".join(at_once.functions(decl.name, loaded.rules, order, spelled))
-    except NotAtOnce as error:
-        message = f"a rule of {decl.name} cannot run at once: {error}"
-        raise _wrong(decl, message, "take it out of the header's 'at once:'") from None
+    code = _HEAD.format(decl.name) + "\n\n".join(at_once.functions(decl.name, rules, order, spelled))
     texts = " ".join((code, decl.equal, decl.emitted, decl.defined))
     uses = tuple(each for name, each in before.items() if re.search(rf"\b{name}\b", texts))
     try:

@@ -6,12 +6,16 @@ import io
 import json
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
+from typer.main import get_command
 
 import egshape
-from egshape.cli import main
+from egshape.cli import app, main
+from egshape.commands.app import takes_file
 
 Captured = pytest.CaptureFixture[str]
 TEXT = "graph g(%x: f32[n]) {\n  symbols n = size(%x, 0)\n  %0: f32[n] = negate(%x)\n  %1: f32[n] = negate(%0)\n"
@@ -37,11 +41,30 @@ def model(tmp_path: Path) -> Path:
         (["compile", "m.egs", "-o", ""], "-o"),
         (["prove", "--file", ""], "--file"),
         (["rules", "test", "--ops", ""], "--ops"),
+        (["rules", "test", "a.egg", ""], "FILE|NAME"),
+        (["rules", "fmt", ""], "FILE"),
+        (["rules", "fmt", "--check", "--", ""], "FILE"),
+        (["rules", "watch", "a.egg", "--model", ""], "--model"),
+        (["rules", "playground", ""], "FILE"),
+        (["shapelib", "check", ""], "FILE"),
     ],
 )
 def test_an_empty_name_is_called_so(command: list[str], named: str, capsys: Captured) -> None:
     assert main(command) == 2
-    assert capsys.readouterr().err.startswith(f"egshape: {named}: is an empty file name (give the ")
+    assert capsys.readouterr().err.startswith(f"egshape: {named}: is an empty file name (give one)")
+
+
+def test_all_that_takes_a_file_says_so() -> None:
+    """In what help writes for it, from which an empty name is known."""
+    for command in commands(get_command(app)):
+        hints = get_type_hints(command.callback)
+        named = {each.name for each in command.params if takes_file(each)}
+        assert {name for name, hint in hints.items() if "Path" in str(hint)} <= named, command.name
+
+
+def commands(group: Any) -> Iterator[Any]:
+    for each in group.commands.values():
+        yield from commands(each) if hasattr(each, "commands") else [each]
 
 
 def test_other_texts_may_be_empty(model: Path, capsys: Captured) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,10 @@ from egshape.editor.chunks import Memory, chunks
 from egshape.editor.document import Document
 from egshape.editor.halves import readable
 from egshape.egraph.program import preludes
-from egshape.errors import EgshapeError
 from egshape.rulelang.layout import laid_out
 from egshape.rulelang.lint import check_rulesets
 from egshape.rulelang.loader import unsaved
 from egshape.rulelang.rulefile import read_rule_file
-from egshape.rulelang.size_functions import size_functions
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [ROOT / "rulesets/tensor/slice.egg", ROOT / "rulesets/size/relu.egg", ROOT / "examples/sizes/round_up.egg"]
@@ -27,10 +24,7 @@ def whole(path: Path, text: str) -> list[tuple[str, int, int, str]]:
     """What is wrong with a text that is read at once, in order of place."""
     item = str(path)
     readable_text, found = readable(text, item)
-    with unsaved({path: readable_text}), ExitStack() as scope:
-        if read_rule_file(readable_text, item).sizes:
-            with suppress(EgshapeError):
-                scope.enter_context(size_functions([item]))
+    with unsaved({path: readable_text}):
         found = (*found, *(each for each in check_rulesets([item], preludes()).problems if each.at.file == item))
     return sorted((each.code, each.at.line, each.at.column, each.message) for each in found)
 
@@ -118,7 +112,7 @@ def test_a_part_is_told_of_the_header_as_it_is(monkeypatch: pytest.MonkeyPatch) 
     memory = Memory()
     whole_then = Document(FILES[0], wrong, memory).problems
     assert [each.code for each in whole_then] == ["unknown-op"]
-    document = Document(FILES[0], wrong.replace("tensor.types", "tensor.types, size.relu"), memory)
+    document = Document(FILES[0], wrong.replace("tensor.types", "tensor.types, size.float"), memory)
     rules = len(document.unchecked)
     assert document.found == () and rules == len(chunks(wrong))
     for left in range(rules - 1, -1, -1):
@@ -127,6 +121,22 @@ def test_a_part_is_told_of_the_header_as_it_is(monkeypatch: pytest.MonkeyPatch) 
     assert document.found == whole_then
     for same in (wrong, wrong.replace("; law: ", "; law:  or ")):
         assert Document(FILES[0], same, memory).unchecked in ([], [chunks(same)[0].text])
+
+
+def test_of_a_header_only_what_it_gives_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ruleset more that declares no word checks no rule again, and one that nobody has leaves nothing to check."""
+    path, memory, before = FILES[0], Memory(), Document._checked
+    text = path.read_text().replace("(slice x a b t) x :when", "(slcie x a b t) x :when", 1)
+    text = text.replace(':name "tensor.slice/slice-full"', "", 1)
+    first = Document(path, text, memory).problems
+    assert [each.code for each in first] == ["no-name"]
+    more = Document(path, text.replace("tensor.types", "tensor.types, size.relu"), memory)
+    assert more.unchecked == [more._chunks[0].text] and more.problems == first
+    lost, asked = Document(path, text.replace("tensor.types", "tensor.typse"), memory), list[str]()
+    monkeypatch.setattr("egshape.editor.document.BATCH", 1)
+    monkeypatch.setattr(Document, "_checked", lambda self, read: asked.append(read) or before(self, read))
+    assert [each.code for each in lost.problems] == ["unknown-ruleset", "no-name"] and len(asked) == 1
+    assert kept(lost) == whole(path, lost.text)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "rulesets").rglob("*.egg")), ids=lambda path: path.stem)

@@ -52,7 +52,7 @@ def test_no_mistake_of_an_earlier_text_stays(client: Client, tmp_path: Path) -> 
     column = text.split("\n")[line].index("tensor.types")
     client.edit(uri, (line, column), (line, column), "size.relu, ")
     client.edit(uri, (line, column), (line, column + 11), "size.floordiv, ")
-    last = client.edit(uri, (line, column), (line, column), "size.relu, ")
+    last = client.edit(uri, (line, column), (line, column), "size.float, ")
     seen = []
     while not seen or not is_all(seen[-1]["diagnostics"]) or seen[-1]["version"] < last:
         seen.append(client.note("textDocument/publishDiagnostics"))

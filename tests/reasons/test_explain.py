@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from egshape.api import Result
 from egshape.cli import main
 from egshape.errors import InvalidInput
 from egshape.facts import Facts
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Block, Graph, blocks_of
 from egshape.reasons.explain import Givens, check_explanation, givens, replay_explanation, replayed
 from egshape.report import Explanation, Step
 from tests.behaviours.programs import Program
@@ -216,6 +216,20 @@ def test_a_value_that_is_another_one() -> None:
     assert result.explain_value(f"%{graph.ops[2].result.name}").status == "kept"
     assert result.explain_value("%x").status == "input"
     assert {each.value for each in result.explain_removed()} == {once, twice}
+
+
+def test_of_many_values_a_result_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = api.optimize(transposed())
+    walked: list[Block] = []
+
+    def walk(body: Block) -> Iterator[Block]:
+        walked.append(body)
+        return blocks_of(body)
+
+    monkeypatch.setattr("egshape.reasons.explain_value.blocks_of", walk)
+    told = [result.explain_value(op.results[0].name) for op in result.source.ops]
+    assert result.explain_removed() == tuple(each for each in told if each.status != "kept")
+    assert walked == [result.source.body]
 
 
 def test_a_value_by_its_place(tmp_path: Path) -> None:

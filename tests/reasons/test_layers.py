@@ -209,3 +209,22 @@ def test_what_stands_for_a_value_computes_it(seed: int) -> None:
     given = {"x": np.random.default_rng(seed).standard_normal((3, 8)).astype(np.float32)}
     for name, left, right in zip(names, interpret(was, given), interpret(now, given), strict=True):
         np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_values_that_a_step_calls_equal_are(shared: bool) -> None:
+    """And not one that was made while a value was rewritten."""
+    graph = _drawn(0)
+    values = tuple(value for op in graph.ops for value in op.results)
+    names = tuple(value.name for value in values)
+    given = {"x": np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)}
+    every = dict(zip(names, interpret(Graph("all", replace(graph.body, results=values), names), given), strict=True))
+    every |= given
+    said = 0
+    for told in _told(graph, optimize(graph, share_layers=shared, validate=False)).values():
+        for step in told.why:
+            pair = re.fullmatch(r"%(\w+) = %(\w+)", step.to)
+            if pair is not None:
+                said += 1
+                np.testing.assert_array_equal(every[pair[1]], every[pair[2]], err_msg=str(step))
+    assert said

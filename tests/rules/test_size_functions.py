@@ -14,6 +14,7 @@ from egshape import rulebook
 from egshape.adapters.xla import run_stablehlo
 from egshape.dims import Dim, const, parse, symbol
 from egshape.dims.functions import SizeFunction
+from egshape.editor.document import Document
 from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize
 from egshape.facts import parse_facts
 from egshape.ops.base import REGISTRY
@@ -128,6 +129,49 @@ def test_a_rule_of_a_wrong_form_is_an_error_with_its_place(tmp_path: Path, old: 
     with pytest.raises(EgshapeError, match=message) as raised, egshape.size_functions(path):
         pass
     assert raised.value.where.startswith(f"{path}:11:")
+
+
+WRONG_RULES = [
+    ("(= x (lo a))", "(= x (loo a))", "unknown-op", 13),
+    ("((= d (gcd a a))", "((= d (gcd a))", "arity", 13),
+    ("((= d (gcd a (Num 1)))) ((union d (Num 1)))", "((= d (gcd a (Num 1)))) ((union d q))", "unbound", 18),
+    (' :name "my.gcd/one"', "", "no-name", 18),
+    ("((union d a)) :rul", "((edge d a 0)) :rul", "at-once", 13),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "code", "line"), WRONG_RULES, ids=[each[2] for each in WRONG_RULES])
+def test_of_a_wrong_rule_it_is_told_and_nothing_of_examples(
+    tmp_path: Path, old: str, new: str, code: str, line: int
+) -> None:
+    path, text = tmp_path / "wrong.egg", EXAMPLES["gcd"].read_text()
+    path.write_text(text.replace(old, new, 1))
+    assert path.read_text() != text
+    assert [(each.code, each.at.line) for each in rulebook.check(str(path)).errors] == [(code, line)]
+    assert [(each.code, each.at.line) for each in Document(path, path.read_text()).problems] == [(code, line)]
+    with pytest.raises(EgshapeError) as raised:
+        rulebook.test(str(path))
+    assert raised.value.where.startswith(f"{path}:{line}")
+
+
+def test_a_rule_that_only_the_engine_can_use(tmp_path: Path) -> None:
+    """It need not run at once, unless the header says so."""
+    path = tmp_path / "nested.egg"
+    text = EXAMPLES["gcd"].read_text()
+    path.write_text(text + NESTED)
+    assert not rulebook.check(str(path)).problems
+    with egshape.size_functions(str(path)):
+        assert egshape.prove("gcd(a, a) == a").status == "proved"
+    path.write_text((text + NESTED).replace("; at once: itself", "; at once: nested, itself"))
+    (only,) = rulebook.check(str(path)).problems
+    assert only.code == "at-once" and only.rule == "my.gcd/nested"
+
+
+NESTED = """
+; gcd(a*b, a) >= 0
+(rule ((= d (gcd (Mul a b) a))) ((set (lo d) 0)) :ruleset my.gcd :name "my.gcd/nested")
+;; example   gcd(a*b, a)  =>  it >= 0
+"""
 
 
 @pytest.mark.parametrize("actions", ["()", "((union d n) (union d n))"])

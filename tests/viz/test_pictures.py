@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -13,15 +15,18 @@ from egshape.cli import main
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency
 from egshape.frontends.builder import Network
+from egshape.ir.graph import Graph
 from egshape.ir.types import TensorType
 from egshape.viz import dot, egraph, why
 from egshape.viz.dot import Cluster, Edge, Picture
 from egshape.viz.graph import Look, picture, shape_code, to_dot
 from egshape.viz.look import QUIET, Sizes
 from egshape.viz.plan import kernel_of, kernels, memory_picture, plan_picture, program_of, runs
+from egshape.viz.report import still
 from egshape.viz.result import before_and_after, fates
 from tests.viz.models import HOSTILE, TEN, loop, renamed, ten
 
+SVG = "{http://www.w3.org/2000/svg}"
 needs_dot = pytest.mark.skipif(not dot.has_dot(), reason="needs Graphviz's program dot")
 
 PICTURES: dict[str, Callable[[], Picture]] = {
@@ -211,11 +216,54 @@ def test_without_dot_nothing_is_read_before_that_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / "g.svg")]) == 2
+    assert main(["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / "g.png")]) == 2
     said = capsys.readouterr().err
     assert (
         "needs Graphviz's program dot" in said and "write .dot; .html, the report of a model, needs no program" in said
     )
+    command = ["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / "g.svg")]
+    for more in (["--stage", "egraph"], ["--around", "x"], ["--why", "x.0 == y.0"]):
+        assert main([*command, *more]) == 2
+        assert "needs Graphviz's program dot" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stage", ["input", "output"])
+def test_a_graph_is_drawn_without_dot(
+    stage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    model, file = tmp_path / "ten.egs", tmp_path / "g.svg"
+    model.write_text(TEN)
+    assert main(["viz", str(model), "--stage", stage, "-o", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["stage"] == stage and str(file) in told["file"].values()
+    assert ElementTree.parse(file).getroot().tag == f"{SVG}svg"
+
+
+@pytest.mark.parametrize("graph", [lambda: ten().source, lambda: ten().graph, loop, lambda: renamed(loop(), HOSTILE)])
+def test_boxes_of_a_still_stand_apart_in_the_paper(graph: Callable[..., Graph]) -> None:
+    """Arrows go from the edge of a box to that of another one, and texts stand in boxes."""
+    drawn = graph()
+    text = still.svg(drawn)
+    assert text == still.svg(drawn)
+    root = ElementTree.fromstring(text)
+    left, _, width, height = map(float, root.attrib["viewBox"].split())
+    boxes = []
+    for group in root.iter(f"{SVG}g"):
+        x, y, w, h = (float(group.find(f"{SVG}rect").attrib[each]) for each in ("x", "y", "width", "height"))
+        assert left <= x and x + w <= left + width and y >= 0 and y + h <= height
+        for line in group.iter(f"{SVG}text"):
+            assert y < float(line.attrib["y"]) < y + h and x < float(line.attrib["x"]) < x + w
+        assert all(x + w <= a or a + c <= x or y + h <= b or b + d <= y for a, b, c, d in boxes), "two boxes overlap"
+        boxes.append((x, y, w, h))
+    assert len(boxes) >= 4
+    for path in root.iter(f"{SVG}path"):
+        if path.attrib["fill"] == "none":
+            x, y = map(float, path.attrib["d"].removeprefix("M").partition("C")[0].split())
+            assert any(a <= x <= a + c and abs(b + d - y) < 0.2 for a, b, c, d in boxes)
+        else:
+            x, y = map(float, path.attrib["d"].removeprefix("M").partition("l")[0].split())
+            assert any(a <= x <= a + c and abs(b - y) < 0.2 for a, b, c, d in boxes)
 
 
 @needs_dot

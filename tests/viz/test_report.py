@@ -80,6 +80,13 @@ def test_data_tells_the_reason_of_every_removed_op() -> None:
     assert "tensor.transpose/transpose-transpose" in {row["rule"] for row in data["rules"]}
 
 
+def test_rewrites_are_told_in_the_words_of_their_rules() -> None:
+    data = report_data(ten())
+    stated = {name: data["about"].get(name) for name in {data["texts"][step[0]] for step in data["steps"]}}
+    assert stated["tensor.transpose/transpose-transpose"] == "transpose(transpose(x, p), q) = transpose(x, p o q)"
+    assert stated["not read"] == "no longer reads what is gone" and all(stated.values())
+
+
 def test_data_refers_to_what_is_there() -> None:
     for result in (ten(), egshape.optimize(loop(), validate=False)):
         data = report_data(result)
@@ -214,7 +221,11 @@ def test_the_slider_goes_through_the_rewrites(tab: Page, tmp_path: Path) -> None
     assert tab.eval(marked) == 0 and text_of(tab, "#step") == "the original"
     tab.eval("by('forth').click()")
     assert 1 <= tab.eval(marked) <= end
-    assert text_of(tab, "#step").startswith(f"rewrite 1 of {total}: ")
+    said = text_of(tab, "#step")
+    first = tab.eval("ITEMS.before[Rewrites.subject(0)].title")
+    assert said.startswith(f"rewrite 1 of {total}: {first} ") and "tensor." not in said
+    stated = tab.eval("DATA.about[DATA.texts[DATA.steps[0][0]]]")
+    assert stated in said and tab.eval("by('step').title").startswith(f"{said}\n")
     tab.eval(slide.format(total))
     assert tab.eval(marked) == end and text_of(tab, "#step") == f"all {total} rewrites"
     tab.eval("by('code').click()")  # without shape code ▶ goes on to what is drawn

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from egshape.egraph.program import preludes
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Op
 from egshape.measure import MOST_OPS
 from egshape.ops import REGISTRY
+from egshape.reasons.steps import ELEMENTS, KINDS, READER, SAME_TERM, UNREAD
 from egshape.report import AdviceTable, Changes, Step
+from egshape.rulelang.loader import load_rulesets, shipped_rulesets
 from egshape.sizes import shape_sources
 from egshape.viz.look import Sizes, clipped
 from egshape.viz.plan import kernel_of
@@ -26,8 +29,15 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_PLAINLY = {
+    READER: "no longer reads what is gone",
+    UNREAD: "nothing needs it any more",
+    ELEMENTS: "the sizes that it computes are known",
+    SAME_TERM: "is the same as another op",
+}
+"""What steps state that are no rules, in short."""
 _LONG = 400
-_SMALL = 60
+SMALL = 60
 """A graph of at most this many boxes is shown with its shape code at first."""
 _TITLE, _TYPE, _EDGE = 8.2, 6.4, 22.0
 """Widths of a letter of a title and of a type, and of both edges of a box, in pixels."""
@@ -48,7 +58,7 @@ def report_data(
     items = {"before": Items(before, tables, told), "after": Items(after, tables, {})}
     twins = Twins(result, items["before"], items["after"])
     items["before"].became = twins.became
-    sides = {"before": _side(before, items["before"], tables), "after": _side(after, items["after"], tables)}
+    sides = {"before": side(before, items["before"], tables), "after": side(after, items["after"], tables)}
     _mark_new(sides["after"]["items"], twins.rows, sides["before"]["items"])
     report, changes = result.report, result.changes
     small = sum(1 for _ in result.graph.body.walk()) <= MOST_OPS
@@ -59,7 +69,7 @@ def report_data(
         "notes": list(report.notes),
         "unit": changes.unit,
         "count": {"before": sum(changes.before.values()), "after": sum(changes.after.values())},
-        "code": len(before.every) <= _SMALL,
+        "code": len(before.every) <= SMALL,
         "kinds": _kinds(changes),
         "sides": sides,
         "twins": twins.rows,
@@ -67,6 +77,7 @@ def report_data(
         "types": tables.types,
         "steps": tables.steps,
         "texts": tables.texts,
+        "about": _about({step.rule for fate in told.values() for step in fate.why}),
         "docs": {name: doc for name in sorted(shown) if (doc := _doc(tables.texts[name]))},
         "legend": [
             [str(form), colour, [str(each) for each in sizes.written[form] if each is not form]]
@@ -101,7 +112,17 @@ def _doc(name: str) -> str:
     return REGISTRY[name].doc if name in REGISTRY and REGISTRY[name].traits.regions != "once" else ""
 
 
-def _side(boxes: Boxes, items: Items, tables: Tables) -> Json:
+def _about(names: Collection[str]) -> dict[str, str]:
+    """What rules and other reasons state, by name; nothing of a rule of a file that is not shipped."""
+    if not names:
+        return {}
+    stated = {name: kind.about for name, kind in KINDS.items()} | _PLAINLY
+    loaded = load_rulesets(shipped_rulesets(), provenance=False, preludes=preludes())
+    stated |= {rule.name: rule.comment for rule in loaded.rules}
+    return {name: stated[name] for name in sorted(names) if stated.get(name)}
+
+
+def side(boxes: Boxes, items: Items, tables: Tables) -> Json:
     """A graph: what is told of its boxes and constants, and its views. The graph with all its boxes and, where that is
     less, without those that only compute sizes."""
     rows = items.rows()

@@ -64,10 +64,27 @@ const Rewrites = {
     by("back").disabled = !this.at;
     by("forth").disabled = this.at >= total;
     const said = !step ? ["the original"] : this.at === total ? [el("b", {}, `all ${total} rewrites`)]
-      : [`rewrite ${this.at} of ${total}: `, el("b", {}, DATA.texts[step[0]]), ` ${step[1]}`, step[2].length ? ` from ${step[2].join("; ")}` : "",
-        this.seen(this.at) ? "" : " (not drawn)"];
+      : [`rewrite ${this.at} of ${total}: `, ...this.said(this.at - 1), this.seen(this.at) ? "" : " (not drawn)"];
     by("step").replaceChildren(...said);
-    by("step").title = by("step").textContent;
+    const exact = step && this.at < total ? `\n${DATA.texts[step[0]]}: ${step[1]}${step[2].length ? ` from ${step[2].join("; ")}` : ""}` : "";
+    by("step").title = by("step").textContent + exact;
+  },
+
+  /** A rewrite as a reader of the model knows it: the op, where it stands, and what the rule states. */
+  said(number) {
+    const rule = DATA.texts[DATA.steps[number][0]], stated = DATA.about[rule] || rule, item = ITEMS.before[this.subject(number)];
+    if (!item) return [stated];
+    const name = item.where || (item.gives && item.gives.length ? `%${item.gives[0][0]}` : "");
+    return [el("b", {}, item.title), name ? ` ${name}: ` : ": ", stated];
+  },
+
+  /** The row of the op that a rewrite is of: the one at its place or that gives its value, of those that name it as a reason. */
+  subject(number) {
+    const [, , from, location] = DATA.steps[number], rows = this.rows[number], place = DATA.texts[location];
+    const value = /^%(\S+) = /.exec(from[0] || "")?.[1];
+    const gives = (row) => (ITEMS.before[row].gives || []).some(([name]) => name === value);
+    const all = [...rows, ...ITEMS.before.keys()];
+    return all.find(gives) ?? all.find((row) => place && ITEMS.before[row].where === place) ?? rows[0];
   },
 };
 
