@@ -1,8 +1,6 @@
 """Convolutions of f32 by tiles: three bf16 a number (``plan/cpu/parts.py``)."""
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +17,7 @@ from egshape.plan.ir.program import Run
 from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from egshape.runtime.abi.tiles import has_tiles
+from tests.fresh import with_artifact
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 from tests.lower.test_convolution import Case, reference
@@ -275,9 +274,5 @@ def test_bf16_and_f32_in_one_artifact(tmp_path):
     )
     graph, path = graph_of(b, b.one("add", [y, z])), tmp_path / "both.egx"
     egshape.compile(graph).save(path)
-    run = (
-        "import sys, numpy as np; from egshape.runtime.artifact import load; "
-        "print(int(np.asarray(load(sys.argv[1])(np.ones((1, 9, 20, 200), np.float32))).sum()))"
-    )
-    done = subprocess.run([sys.executable, "-c", run, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(180 * 70 * 400)]
+    said = with_artifact(path, "print(int(np.asarray(f(np.ones((1, 9, 20, 200), np.float32))).sum()))")
+    assert said.split() == [str(180 * 70 * 400)]
