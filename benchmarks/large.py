@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from benchmarks.tools.fresh import measured
 
 if TYPE_CHECKING:
     from egshape.report import StageRow
 
-ROOT = Path(__file__).resolve().parents[1]
 SIZES = (10_000, 30_000, 100_000)
 SECONDS, MEMORY_MB, GROWTH = 20.0, 2048.0, 12.0
 """What 100,000 ops may take, and how many times what 10,000 do."""
@@ -62,30 +60,19 @@ def _stages(rows: Iterable[StageRow]) -> dict[str, float]:
     return {name: round(spent, 2) for name, spent in total.items()}
 
 
-def in_fresh_process(n: int, shared: bool) -> dict[str, object]:
-    """``measure`` in a process of its own."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "benchmarks.large", "--one", str(n), str(int(shared))]
-    found = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
-    if found.returncode:
-        raise SystemExit(f"{n} ops failed:\n{found.stderr}")
-    answer: dict[str, object] = json.loads(found.stdout.splitlines()[-1])
-    return answer
-
-
 def table(sizes: tuple[int, ...]) -> bool:
     """Print two rows a size, with repeated layers shared and without; True if the targets are met."""
     print(f"{'ops in':>8} {'ops out':>8} {'layers':>8} {'seconds':>8} {'MB peak':>8}  status     stages")
     seconds: dict[int, float] = {}
     good = True
     for n, shared in ((n, shared) for n in sizes for shared in (False, True)):
-        row = in_fresh_process(n, shared)
-        spent, megabytes = float(str(row["seconds"])), float(str(row["mb"]))
+        row = measured("benchmarks.large", n, int(shared))
+        spent, megabytes = row["seconds"], row["mb"]
         met = shared or (spent <= SECONDS and megabytes <= MEMORY_MB and row["status"] == "saturated")
         good = good and met
         if not shared:
             seconds[n] = spent
-        stages = ", ".join(f"{name} {spent}" for name, spent in row["stages"].items())  # type: ignore[attr-defined]
+        stages = ", ".join(f"{name} {spent}" for name, spent in row["stages"].items())
         how = "shared" if shared else "apart"
         print(
             f"{row['before']:>8} {row['after']:>8} {how:>8} {spent:>8.2f} {megabytes:>8.0f}  "

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,11 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.large import ROOT, SIZES
+from benchmarks.large import GROWTH, SIZES
+from benchmarks.tools.fresh import measured
 
 FORMATS = ("mlir", "onnx")
-GROWTH = 12.0
-"""How many times what 10,000 ops take 100,000 may."""
+MODULE = "benchmarks.large_files"
 
 
 def saved(n: int, path: Path) -> dict[str, Any]:
@@ -55,16 +53,6 @@ def loaded(path: Path) -> dict[str, Any]:
     return {"load": seconds, "mb": megabytes, "parts": sum(kinds.values()), "bytes": path.stat().st_size}
 
 
-def _in_fresh_process(*words: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.large_files", "--one", *words]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
-    if found.returncode:
-        raise SystemExit(f"{' '.join(words)} failed:\n{found.stderr}")
-    answer: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
-    return answer
-
-
 def table(sizes: Sequence[int]) -> bool:
     """Print a row a size and format; True if reading grows no more than is allowed."""
     print(f"{'format':>7} {'ops':>8} {'in file':>8} {'MB file':>8} {'save s':>7} {'load s':>7} {'MB peak':>8}")
@@ -74,7 +62,7 @@ def table(sizes: Sequence[int]) -> bool:
         for n in sizes:
             with tempfile.TemporaryDirectory() as folder:
                 path = str(Path(folder) / f"decoder.{form}")
-                row = _in_fresh_process(str(n), path) | _in_fresh_process(path)
+                row = measured(MODULE, n, path) | measured(MODULE, path)
             seconds.append(row["load"])
             print(
                 f"{form:>7} {row['ops']:>8} {row['parts']:>8} {row['bytes'] / 1e6:>8.1f} {row['save']:>7.2f} "

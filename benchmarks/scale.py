@@ -1,22 +1,20 @@
 """How optimize scales: synthetic models of 1,000, 3,000 and 10,000 ops and a chain, each in a fresh process.
 
-python benchmarks/scale.py            the table, and whether each target is met
-python benchmarks/scale.py --quick    the 1,000-op model only"""
+python -m benchmarks.scale            the table, and whether each target is met
+python -m benchmarks.scale --quick    the 1,000-op model only"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.tools.fresh import measured
+
 ROUNDS = 3
 MEMORY_MB = 700
 GROWTH = 12
@@ -77,34 +75,22 @@ def measure(kind: str, n: int, started: float) -> dict[str, object]:
     }
 
 
-def in_fresh_process(case: Case) -> dict[str, object]:
-    """``measure`` in a process of its own."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, __file__, "--one", case.kind, str(case.n), str(time.time())]
-    found = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
-    if found.returncode:
-        raise SystemExit(f"{case.kind} {case.n} failed:\n{found.stderr}")
-    answer: dict[str, object] = json.loads(found.stdout.splitlines()[-1])
-    return answer
-
-
 def table(cases: tuple[Case, ...]) -> bool:
     """Print a row a case; True if all targets are met."""
     print("model         ops in  ops out  seconds  target  MB peak  planted  left  fresh s  status")
     seconds, good = {}, True
     for case in cases:
-        row = in_fresh_process(case)
-        seconds[case] = float(str(row["seconds"]))
-        left, megabytes, fresh = list(row["left"]), float(str(row["mb"])), float(str(row["fresh"]))  # type: ignore[call-overload]
+        row = measured("benchmarks.scale", case.kind, case.n, time.time())
+        seconds[case], left, megabytes, fresh = (row[each] for each in ("seconds", "left", "mb", "fresh"))
         met = seconds[case] <= case.seconds and megabytes <= MEMORY_MB and not left
         met = met and (case.n > 1_000 or fresh <= FRESH_SECONDS) and row["status"] == ["saturated"]
         good = good and met
         print(
             f"{case.kind:<12} {row['before']:>7} {row['after']:>8} {seconds[case]:>8.2f} {case.seconds:>7.1f} "
-            f"{megabytes:>8.0f} {row['planted']:>8} {len(left):>5} {fresh:>8.2f}  {','.join(map(str, row['status']))}"  # type: ignore[call-overload]
+            f"{megabytes:>8.0f} {row['planted']:>8} {len(left):>5} {fresh:>8.2f}  {','.join(row['status'])}"
             f"{'' if met else '  MISSED'}"
         )
-        for note in row["notes"]:  # type: ignore[attr-defined]
+        for note in row["notes"]:
             print(f"    {note}")
         for each in sorted({text.split(" %")[0] for text in left}):
             print(f"    left: {each}, for example {next(text for text in left if text.startswith(each))}")

@@ -114,7 +114,7 @@ STRANGERS = (
     ("lower.llvm", "lower.cuda"),
 )
 """Folders beside each other of which the first knows nothing of the second."""
-PRINTERS = ("lower.common", "lower.llvm", "lower.cuda", "lower.host")
+PRINTERS = ("lower.common", "lower.llvm", "lower.cuda", "lower.host", "lower.device")
 READ = ("plan.ir", "plan.analysis")
 """What is printed, and what is known of it; a printer knows no other part of the plan."""
 
@@ -454,6 +454,7 @@ def test_package_itself_imports_nothing_heavy() -> None:
         ("egshape.lower.cuda.kernel", "from egshape.plan.gpu.product.mma import mma", "knows how none is planned"),
         ("egshape.lower.llvm.kernel", "from egshape.plan.cpu import strides", "knows how none is planned"),
         ("egshape.lower.host.cpu", "def f():\n    from egshape.plan.targets import plan", "knows how none is planned"),
+        ("egshape.lower.device.decide", "from egshape.plan.gpu.program import on_device", "knows how none is planned"),
         ("egshape.misc", "", "has no place"),
     ],
 )

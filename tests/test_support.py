@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from egshape.atomic import write_atomic
 from egshape.errors import CheckFailed, EgshapeError, ParseError
 from egshape.report import OpCount, OpCounts, Report, ShapeRow, ShapeTable, Signature, Step
 from egshape.trace import Tracer
+from tests.fresh import fresh
 
 
 def test_error_text_is_place_cause_way_out() -> None:
@@ -140,8 +139,7 @@ def test_unknown_names_are_attribute_errors() -> None:
 
 
 def test_prove_is_the_function_whatever_was_imported_first() -> None:
-    code = "import egshape.prove, egshape; assert callable(egshape.prove)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh("import egshape.prove, egshape; assert callable(egshape.prove)")
 
 
 def test_importing_the_package_imports_no_library() -> None:
@@ -150,5 +148,4 @@ def test_importing_the_package_imports_no_library() -> None:
         "new = {m.split('.')[0] for m in set(sys.modules) - before}; "
         "print(*sorted(new - sys.stdlib_module_names - {'egshape'}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == ""
+    assert fresh(code).strip() == ""

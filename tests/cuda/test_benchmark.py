@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 import time
 from contextlib import nullcontext
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.fresh import fresh
 
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
 pytest.importorskip("jax", reason="the models are written in JAX (extra stablehlo)")
@@ -367,7 +368,7 @@ def test_the_runtime_side_needs_numpy_alone() -> None:
         f"        if name.partition('.')[0] in {blocked!r}: raise ImportError(name)\n"
         "sys.meta_path.insert(0, Block())\nimport benchmarks.cuda.__main__\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    fresh(code)
 
 
 def test_a_program_that_no_artifact_holds_is_left_out(tmp_path: Path) -> None:

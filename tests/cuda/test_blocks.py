@@ -136,6 +136,7 @@ def _close(got: Mapping[Buffer, np.ndarray], wanted: Mapping[Buffer, np.ndarray]
         np.testing.assert_allclose(found, array.astype(np.float64), tolerance, tolerance, err_msg=name)
 
 
+@pytest.mark.long_but("128x64", "64x16")
 @pytest.mark.parametrize("shape", warp_blocks.SHAPES, ids=lambda shape: f"{shape.m}x{shape.n}")
 def test_printed_text_of_each_shape(shape: warp_blocks.Shape, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warp_blocks, "chosen", lambda *_: shape)

@@ -1,8 +1,6 @@
 """Products by tiles (AMX), where this machine has them: exact sums, at every number of rows and columns."""
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from egshape.runtime.abi import tiles
 from egshape.runtime.cpu import features
+from tests.fresh import with_artifact
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 from tests.lower.test_attention import fold
@@ -183,12 +182,8 @@ def test_an_artifact_asks_for_itself(tmp_path):
     graph = two_arguments("bf16", True, "f32")
     path = tmp_path / "product.egs"
     egshape.compile(graph).save(path)
-    run = (
-        "import sys, numpy as np, ml_dtypes; from egshape.runtime.artifact import load; "
-        "x = np.ones((20, 40), ml_dtypes.bfloat16); print(int(np.asarray(load(sys.argv[1])(x, x)).sum()))"
-    )
-    done = subprocess.run([sys.executable, "-c", run, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(20 * 20 * 40)]
+    code = "import ml_dtypes; x = np.ones((20, 40), ml_dtypes.bfloat16); print(int(np.asarray(f(x, x)).sum()))"
+    assert with_artifact(path, code).split() == [str(20 * 20 * 40)]
 
 
 @here

@@ -112,6 +112,7 @@ def test_under_sanitizers(name: str, sources: tuple[str, ...], tmp_path: Path) -
     passes(compiled(f"{name}_test", sources, MEMORY, tmp_path))
 
 
+@pytest.mark.long_but("address*")
 @pytest.mark.skipif(not HAS_POOL, reason="no pool on this system")
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_images_in_parts_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:

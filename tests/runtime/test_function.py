@@ -1,8 +1,6 @@
 """Compiled functions: errors, memory of outputs, threads, artifacts, the object cache."""
 
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,6 +12,7 @@ from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.runtime.artifact import load
 from egshape.runtime.core.errors import RunError
+from tests.fresh import with_artifact
 from tests.fuzz.differential import argument, constant, graph_of
 
 N, M = symbol("n"), symbol("m")
@@ -125,13 +124,11 @@ def test_artifact(function, tmp_path):
         np.testing.assert_array_equal(one, two)
     with pytest.raises(RunError, match="65 rows are too many"):
         loaded(*inputs(65))
-    script = (
-        f"import sys, numpy as np\nfrom egshape.runtime import load\nf = load({str(path)!r})\n"
+    code = (
         "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape)\n"
         "assert not {'egglog', 'pydantic', 'llvmlite', 'ml_dtypes', 'egshape.ir.graph'} & set(sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.stdout == "(2, 3)\n", done.stderr
+    assert with_artifact(path, code) == "(2, 3)\n"
 
 
 def test_missing_artifacts(tmp_path):

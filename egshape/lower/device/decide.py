@@ -12,7 +12,7 @@ from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.llvm import scalar
 from egshape.lower.llvm.kernel import function_of
-from egshape.plan.gpu.placement import Placement, is_small, placement
+from egshape.plan.analysis.placement import Placement, is_small, placement
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckValue, Run
 

@@ -1,8 +1,8 @@
 """Programs that drive a device: this processor computes sizes and decides, through a table of the driver's functions.
 
 Every pointer of a buffer is an address of the device, and is only computed with; what the host decides by lies in
-memory of its own (``plan/gpu/placement.py``) or is copied back when it is read. Codes that the entry may leave with
-besides those of ``lower/host/entry.py``: 11, the driver refuses (error = [its code, row, function]); 12, it has no
+memory of its own (``plan/analysis/placement.py``) or is copied back when it is read. Codes that the entry may leave
+with besides those of ``lower/host/entry.py``: 11, the driver refuses (error = [its code, row, function]); 12, it has no
 memory (error = [its code, request, bytes]); 13, a graph cannot be captured (error = [its code])."""
 
 from __future__ import annotations

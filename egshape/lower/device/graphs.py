@@ -17,7 +17,7 @@ from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.target import StepWriter
 from egshape.plan.analysis.memory import touched
-from egshape.plan.gpu.placement import Placement, flat
+from egshape.plan.analysis.placement import Placement, flat
 from egshape.plan.ir.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
 from egshape.runtime.abi.call import DEVICE_CAPTURE
 from egshape.runtime.abi.device import RELAXED

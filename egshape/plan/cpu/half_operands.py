@@ -7,18 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const
+from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO
 from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
 from egshape.plan.form.matrices import ONE, Axes, Dot, loops, matrix, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Expr, Matrix, Pack, linear
+from egshape.plan.ir.loops import Buffer, Call, Const, Expr, Matrix, Pack, Stmt, Store, linear
 from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
 
 SUMS = "f32"
-_PAIRS = "i32"
+BITS = "i32"
+"""Of a pair, or of an f32."""
+KEPT, SHIFT = -65536, 16
+"""The bits of an f32 that a bf16 has, and how many it has not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,7 @@ def panels(side: Operand, depth: Dim, n: Dim, data: Buffer | None = None) -> Rig
     step = const(pack_step(SUMS))
     area = depth * (ceildiv(n, step) * step)
     if data is None:
-        data = side.p.scratch("panels", _PAIRS, total(size for _, size in side.d.batch) * area)
+        data = side.p.scratch("panels", BITS, total(size for _, size in side.d.batch) * area)
     return Right(SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
 
 
@@ -105,7 +108,7 @@ def constant(side: Operand, k: Dim, n: Dim, made: Callable[[np.ndarray], np.ndar
     if key not in p.packed:
         flat_panels = joined([packs(made(each)) for each in whole], np.dtype(np.int32))
         name = f"{wide.buffer.name}.panels.{len(p.packed)}"
-        p.packed[key] = Buffer(name, _PAIRS, const(flat_panels.size), "const", flat_panels)
+        p.packed[key] = Buffer(name, BITS, const(flat_panels.size), "const", flat_panels)
     return p.packed[key]
 
 
@@ -120,3 +123,56 @@ def packed_along(side: Operand, wide: Matrix, depth: Dim, n: Dim) -> Right:
     nest: Axes = [*side.d.batch, (panel, right.count)]
     side.p.run("pack", loops(nest, [body]), (right.buffer,), once=True)
     return right
+
+
+def packed_pairs(
+    side: Operand, k: Dim, n: Dim, room: Dim, count: int, split: Callable[[Expr], tuple[list[Stmt], list[Expr]]]
+) -> Right:
+    """An operand in panels of ``room`` pairs of each of ``count`` parts, zeros behind the depth. ``split``: the parts
+    of an element, as f32 that bf16 have all bits of, and the statements before them."""
+    right = panels(side, room * count, n)
+    side.p.start()
+    panel, j, deep, odd, rest = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(4))
+    start, some, step = panel * pack_columns(SUMS), right.some(panel), const(pack_step(SUMS))
+    width = ceildiv(some, step) * step
+    base = right.offset + start * right.k
+
+    def stored(pair: Dim, words: list[Expr]) -> list[Stmt]:
+        return [
+            Store(right.buffer, base + (pair + room * number) * width + j, word) for number, word in enumerate(words)
+        ]
+
+    def pair(number: Dim, each: int) -> list[Stmt]:
+        lets, words = list[Stmt](), list[Expr]()
+        for half in range(each):
+            more, found = split(side.at(number * PAIR + half, start + j))
+            lets += more
+            words = (
+                [Call(BITS, "or", (low, kept(part))) for low, part in zip(words, found, strict=True)]
+                if half
+                else [high(part) for part in found]
+            )
+        return [*lets, *stored(number, words)]
+
+    whole = loops([(deep, k // PAIR), (j, some)], pair(deep, PAIR))
+    last = loops([(odd, k % PAIR), (j, some)], pair(k // PAIR, 1))
+    pairs = ceildiv(k, const(PAIR))
+    empty = loops([(rest, room - pairs), (j, some)], stored(pairs + rest, [Const(BITS, 0)] * count))
+    body = loops([(panel, right.count)], [*whole, *last, *(empty if room != pairs else ())])
+    side.p.run("pack", loops(side.d.batch, body), (right.buffer,))
+    return right
+
+
+def bits(number: Expr) -> Expr:
+    """Those of an f32."""
+    return Call(BITS, "bitcast_convert", (number,))
+
+
+def kept(number: Expr) -> Expr:
+    """The bits of an f32 that a bf16 has, where they are."""
+    return Call(BITS, "and", (bits(number), Const(BITS, KEPT)))
+
+
+def high(number: Expr) -> Expr:
+    """The same as the lower half."""
+    return Call(BITS, "shift_right_logical", (bits(number), Const(BITS, SHIFT)))

@@ -13,18 +13,18 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
-from egshape.plan.analysis.elements import ZERO, Indices
+from egshape.plan.analysis.elements import Indices
 from egshape.plan.cpu import parts
 from egshape.plan.cpu.contraction import Operands, packed_product, summed
 from egshape.plan.cpu.half_operands import SUMS as _SUMS
-from egshape.plan.cpu.half_operands import Operand, constant, flat, packed_along, panels
+from egshape.plan.cpu.half_operands import Operand, constant, flat, packed_along, packed_pairs, panels
 from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, axes_of, loops
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Stmt, Store, Var
-from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
+from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Store, Var
+from egshape.plan.ir.packs import PAIR
 
 HALVES = ("bf16", "f16")
 FEW = 8
@@ -116,31 +116,7 @@ def _panels(side: Operand, k: Dim, n: Dim) -> Right:
         return panels(side, depth, n, data)
     if side.along:
         return packed_along(side, _pairs(side, k), depth, n)
-    step = const(pack_step(_SUMS))
-    area = depth * (ceildiv(n, step) * step)
-    target = side.p.scratch("panels", side.dtype, total(size for _, size in side.d.batch) * area * PAIR)
-    wide, at = Matrix(target, ZERO, ZERO, ZERO), flat(side.d.batch) * area * PAIR
-    right = Right(_SUMS, depth, n, n, wide, target, at, "bf16", PAIR)
-    side.p.start()
-    side.p.run("pack", loops(side.d.batch, _packing(side, right, k, depth)), (target,))
-    return right
-
-
-def _packing(side: Operand, right: Right, k: Dim, depth: Dim) -> tuple[Stmt, ...]:
-    """Statements that store the panels of one place of the batch, zeros behind the depth."""
-    panel, j, deep, odd = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(3))
-    start, some, step = panel * pack_columns(_SUMS), right.some(panel), const(pack_step(_SUMS))
-    width = ceildiv(some, step) * step
-    base = right.offset + start * depth * PAIR
-
-    def stored(row: Dim, half: int, element: Expr | None = None) -> Store:
-        at = base + (row // PAIR * width + j) * PAIR + half
-        return Store(right.buffer, at, side.at(row + half, start + j) if element is None else element)
-
-    last = k - 1
-    whole = loops([(deep, k // PAIR), (j, some)], [stored(deep * PAIR, half) for half in range(PAIR)])
-    rest = loops([(odd, k % PAIR), (j, some)], [stored(last, 0), stored(last, 1, Const(side.dtype, 0.0))])
-    return loops([(panel, right.count)], [*whole, *rest])
+    return packed_pairs(side, k, n, depth, 1, lambda element: ([], [converted(_SUMS, element)]))
 
 
 def paired(array: np.ndarray) -> np.ndarray:

@@ -16,14 +16,27 @@ import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
-from egshape.plan.cpu.half_operands import SUMS, Operand, constant, flat, packed_along
+from egshape.plan.cpu.half_operands import (
+    BITS,
+    KEPT,
+    SHIFT,
+    SUMS,
+    Operand,
+    bits,
+    constant,
+    flat,
+    high,
+    kept,
+    packed_along,
+    packed_pairs,
+)
 from egshape.plan.cpu.half_operands import panels as pair_panels
 from egshape.plan.cpu.packing import Right
 from egshape.plan.form.dots import converted
 from egshape.plan.form.matrices import ONE, loops
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Call, Const, Expr, Let, Matrix, Stmt, Store, Var
-from egshape.plan.ir.packs import PAIR, TILE_DEPTH, pack_columns, pack_step
+from egshape.plan.ir.packs import PAIR, TILE_DEPTH
 
 PART = "ui16"
 """The bits of a part."""
@@ -33,9 +46,8 @@ ELEMENTS = {"f16": "f16", "f32": "f32x3"}
 SMALLEST, LARGEST = 2.0**-100, 2.0**20
 """Numbers of an f32 constant are 0 or at least this: tiles take parts under 2^-126 as 0; and at most this, so that what
 a left operand under 2^-110 loses stays far under what f32 results are made of."""
-_BITS = "i32"
-_KEPT, _SHIFT, _INFINITY, _MAGNITUDE = -65536, 16, 0x7F800000, 0x7FFFFFFF
-"""The bits of an f32 that a bf16 has; those of infinity, and all but the sign."""
+_INFINITY, _MAGNITUDE = 0x7F800000, 0x7FFFFFFF
+"""The bits of an f32 that is infinity, and all but the sign."""
 
 
 def room_of(k: Dim) -> Dim:
@@ -73,53 +85,19 @@ def rows(side: Operand, k: Dim) -> Matrix:
 
 def panels(side: Operand, k: Dim, n: Dim) -> Right:
     """The operand as panels of all parts, made now if it is constant, which one of f32 must be."""
-    depth = room_of(k) * PARTS[side.dtype] // PAIR
+    room, count = room_of(k) // PAIR, PARTS[side.dtype]
     data = constant(side, k, n, arranged)
     if data is not None:
-        return pair_panels(side, depth, n, data)
+        return pair_panels(side, room * count, n, data)
     if side.along:
-        return packed_along(side, rows(side, k), depth, n)
-    right = pair_panels(side, depth, n)
-    side.p.start()
-    side.p.run("pack", loops(side.d.batch, _packing(side, right, k)), (right.buffer,))
-    return right
-
-
-def _packing(side: Operand, right: Right, k: Dim) -> tuple[Stmt, ...]:
-    """Statements that store the panels of one place of the batch, zeros behind the depth."""
-    panel, j, deep, odd, rest = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(4))
-    start, some, step = panel * pack_columns(SUMS), right.some(panel), const(pack_step(SUMS))
-    width = ceildiv(some, step) * step
-    base, room, count = right.offset + start * right.k, room_of(k) // PAIR, PARTS[side.dtype]
-
-    def stored(pair: Dim, words: list[Expr]) -> list[Stmt]:
-        return [
-            Store(right.buffer, base + (pair + room * number) * width + j, word) for number, word in enumerate(words)
-        ]
-
-    def pair(number: Dim, each: int) -> list[Stmt]:
-        lets, words = list[Stmt](), list[Expr]()
-        for half in range(each):
-            more, found = _parts(side.p, side.dtype, side.at(number * PAIR + half, start + j))
-            lets += more
-            words = (
-                [Call(_BITS, "or", (low, _kept(part))) for low, part in zip(words, found, strict=True)]
-                if half
-                else [_high(part) for part in found]
-            )
-        return [*lets, *stored(number, words)]
-
-    whole = loops([(deep, k // PAIR), (j, some)], pair(deep, PAIR))
-    last = loops([(odd, k % PAIR), (j, some)], pair(k // PAIR, 1))
-    pairs = ceildiv(k, const(PAIR))
-    empty = stored(pairs + rest, [Const(_BITS, 0)] * count)
-    return loops([(panel, right.count)], [*whole, *last, *loops([(rest, room - pairs), (j, some)], empty)])
+        return packed_along(side, rows(side, k), room * count, n)
+    return packed_pairs(side, k, n, room, count, lambda element: _parts(side.p, side.dtype, element))
 
 
 def split(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]:
     """The bits of the parts of an element of a left operand, and the statements before them."""
     lets, found = _parts(p, dtype, element)
-    return lets, [converted(PART, _high(part)) for part in found]
+    return lets, [converted(PART, high(part)) for part in found]
 
 
 def _parts(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]:
@@ -131,12 +109,12 @@ def _parts(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]
 
 def _two(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
     """The larger part is x without its last bits; where nothing is left both are x / 2."""
-    bits, larger = Var(_BITS, p.name("v")), Var(SUMS, p.name("v"))
-    short = _equal(bits, _kept(x))
+    whole, larger = Var(BITS, p.name("v")), Var(SUMS, p.name("v"))
+    short = _equal(whole, kept(x))
     half = Call(SUMS, "multiply", (x, Const(SUMS, 0.5)))
     lets: list[Stmt] = [
-        Let(bits.name, _bits(x)),
-        Let(larger.name, Call(SUMS, "select", (short, half, _float(_kept(x))))),
+        Let(whole.name, bits(x)),
+        Let(larger.name, Call(SUMS, "select", (short, half, _float(kept(x))))),
     ]
     return lets, [larger, Call(SUMS, "select", (short, larger, _less(x, larger)))]
 
@@ -144,12 +122,12 @@ def _two(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
 def _three(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
     """Each part is what is left without its last bits; an infinity is its smallest part."""
     finite, largest, rest, middle = (Var(SUMS, p.name("v")) for _ in range(4))
-    infinite = _equal(Call(_BITS, "and", (_bits(x), Const(_BITS, _MAGNITUDE))), Const(_BITS, _INFINITY))
+    infinite = _equal(Call(BITS, "and", (bits(x), Const(BITS, _MAGNITUDE))), Const(BITS, _INFINITY))
     lets: list[Stmt] = [
         Let(finite.name, Call(SUMS, "select", (infinite, Const(SUMS, 0.0), x))),
-        Let(largest.name, _float(_kept(finite))),
+        Let(largest.name, _float(kept(finite))),
         Let(rest.name, _less(finite, largest)),
-        Let(middle.name, _float(_kept(rest))),
+        Let(middle.name, _float(kept(rest))),
     ]
     return lets, [largest, middle, Call(SUMS, "select", (infinite, x, _less(rest, middle)))]
 
@@ -166,20 +144,6 @@ def _float(bits: Expr) -> Expr:
     return Call(SUMS, "bitcast_convert", (bits,))
 
 
-def _bits(number: Expr) -> Expr:
-    return Call(_BITS, "bitcast_convert", (number,))
-
-
-def _kept(number: Expr) -> Expr:
-    """The bits of an f32 that a bf16 has, where they are."""
-    return Call(_BITS, "and", (_bits(number), Const(_BITS, _KEPT)))
-
-
-def _high(number: Expr) -> Expr:
-    """The same as the lower half."""
-    return Call(_BITS, "shift_right_logical", (_bits(number), Const(_BITS, _SHIFT)))
-
-
 def fits(array: np.ndarray) -> bool:
     """Whether a constant of f32 may be a right operand in parts."""
     magnitude = np.abs(array)
@@ -192,7 +156,7 @@ def arranged(array: np.ndarray) -> np.ndarray:
     x = np.zeros((-(-k // step) * step, n), np.float32)
     x[:k] = array
     pairs = [
-        (part.view(np.uint32) >> _SHIFT).astype(np.uint16).reshape(-1, PAIR, n)
+        (part.view(np.uint32) >> SHIFT).astype(np.uint16).reshape(-1, PAIR, n)
         for part in constant_parts(x, array.dtype)
     ]
     if array.dtype == np.float32:  # the parts of a tile behind each other
@@ -215,4 +179,4 @@ def constant_parts(x: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
 
 def _shortened(x: np.ndarray) -> np.ndarray:
     """The bits of f32 that bf16 have."""
-    return x.view(np.uint32) & np.uint32(_KEPT % 2**32)
+    return x.view(np.uint32) & np.uint32(KEPT % 2**32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from egshape.plan.gpu.placement import placement
+from egshape.plan.analysis.placement import placement
 from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Kernel
 from egshape.plan.ir.program import Branch, Gemm, Program, Repeat, Run, Step

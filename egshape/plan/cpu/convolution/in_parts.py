@@ -8,7 +8,7 @@ the lines, with the padding between them, whose sums are not stored; with stride
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu import parts
 from egshape.plan.cpu.convolution import products
 from egshape.plan.cpu.convolution.operands import index_of
+from egshape.plan.cpu.convolution.places import columns_of, tap_by_tap
 from egshape.plan.cpu.packing import Right, packs
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, loops, matrix
 from egshape.plan.form.matrices import parts as parted
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Const, Expr, If, Load, Matrix, Product, Reach, Stmt, Store, Test, Var, linear
+from egshape.plan.ir.loops import Buffer, Const, Expr, If, Load, Matrix, Product, Stmt, Store, Test, Var, linear
 from egshape.plan.ir.packs import PAIR, pack_step
 
 DTYPE = "f32"
@@ -226,45 +227,28 @@ class InParts(products.Convolution):
         i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(DTYPE, p.name("v"))
         feature = panel * features.width + j
         *far, step = self.a["strides"]
-        row = self.place_numbers * step // PAIR
+
+        def rows(count: Dim, first: Dim, store: Stmt) -> Product:
+            left = Matrix(region.buffer, first, self.place_numbers * step // PAIR, ONE)
+            return self.by_table(features.product(panel, maximum(count, 0), left, i, j, value.name, store), region)
+
         if len(spots) == 1:
-            store: Stmt = self.stored(out, value, image, feature, (spots[0] + i,))
-            left = Matrix(region.buffer, begin, row, ONE)
-            return (self.by_table(features, panel, many, left, i, j, value, store, region.table),)
+            return (rows(many, begin, self.stored(out, value, image, feature, (spots[0] + i,))),)
         if all(each == 1 for each in self.a["strides"][-2:]):
             line, column = parted(i, [(ONE, maximum(many, ONE)), (ONE, maximum(width, ONE))])
-            store = self.stored(out, value, image, feature, (*spots[:-2], spots[-2] + line, column))
+            store: Stmt = self.stored(out, value, image, feature, (*spots[:-2], spots[-2] + line, column))
             if self.taps[-1] is not ONE:
                 store = If(Test((long - 1 - column,)), (store,))
-            left = Matrix(region.buffer, begin, row, ONE)
-            return (self.by_table(features, panel, (many - 1) * width + long, left, i, j, value, store, region.table),)
+            return (rows((many - 1) * width + long, begin, store),)
         line = index_of(p, many)
         store = self.stored(out, value, image, feature, (*spots[:-2], spots[-2] + line, i))
-        down = begin + line * far[-1] * width * self.place_numbers
-        left = Matrix(region.buffer, down, row, ONE)
-        one = self.by_table(features, panel, long, left, i, j, value, store, region.table)
-        return loops([(line, many)], [one])
+        return loops([(line, many)], [rows(long, begin + line * far[-1] * width * self.place_numbers, store)])
 
-    def by_table(
-        self,
-        features: Right,
-        panel: Dim,
-        many: Dim,
-        left: Matrix,
-        row: Dim,
-        column: Dim,
-        value: Var,
-        body: Stmt,
-        table: Buffer | None,
-    ) -> Product:
-        """A product whose depth is the taps of a table, if there are several."""
-        made = features.product(panel, maximum(many, 0), left, row, column, value.name, body)
-        if table is None:
+    def by_table(self, made: Product, region: Region) -> Product:
+        """A product whose depth is the taps of a region's table, if there are several."""
+        if region.table is None:
             return made
-        step = const(pack_step(DTYPE))
-        width = ceildiv(made.n, step) * step
-        reach = Reach(total(self.taps), ONE, width, width * self.deep, ZERO, ZERO, ZERO, "", table, True)
-        return replace(made, k=self.deep, reach=reach)
+        return tap_by_tap(made, region.table, total(self.taps), columns_of(made), self.deep, self.deep)
 
     def features(self) -> Right:
         """The kernel in parts, tap by tap."""
@@ -308,7 +292,7 @@ class InParts(products.Convolution):
         where = parted(first + i, [(ONE, size) for size in self.spots])
         store = self.stored(out, value, image, panel * features.width + j, where)
         left = Matrix(region.buffer, ZERO, self.place_numbers // PAIR, ONE)
-        product = self.by_table(features, panel, many, left, i, j, value, store, region.table)
+        product = self.by_table(features.product(panel, maximum(many, 0), left, i, j, value.name, store), region)
         nest: Axes = [(image, self.count), (block, ceildiv(every, const(ROWS)))]
         body = [*copy, *loops([(panel, features.count)], [product])]
         p.run(self.cluster.label, loops(nest, body), (out,), (region.buffer,), once=True)

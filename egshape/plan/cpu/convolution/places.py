@@ -146,7 +146,7 @@ class Places(Sums):
         value, left = Var(dtype, p.name("v")), Matrix(target, first * deep if whole else ZERO, deep, ONE)
         image, *spots = parts(first + i, [(ONE, size) for size in shape])
         store = self.stored(out, value, image, panel * pack_columns(dtype) + j, tuple(spots))
-        product = [self.multiplied(features, panel, many, left, i, j, value, store, table)]
+        product = [self.by_taps(features.product(panel, many, left, i, j, value.name, store), table)]
         if whole:
             p.run("gather", copy, (target,), once=True)
             p.run(self.cluster.label, loops([(panel, features.count), (block, blocks)], product), (out,), once=True)
@@ -160,30 +160,17 @@ class Places(Sums):
         elements: Dim = self.inputs * (self.taps[-1] if self.joined else ONE)
         return elements
 
-    def multiplied(
-        self,
-        right: Right,
-        number: Dim,
-        many: Dim,
-        left: Matrix,
-        row: Dim,
-        column: Dim,
-        value: Var,
-        body: Stmt,
-        table: Buffer,
-    ) -> Product:
-        """The product of places with a panel of features, by the taps of a table."""
-        made = right.product(number, many, left, row, column, value.name, body)
-        step = ceildiv(made.n, const(pack_step(self.dtype))) * pack_step(self.dtype)
-        buffer, offset = made.right, made.pack
+    def by_taps(self, made: Product, table: Buffer) -> Product:
+        """A product of places with a panel of features, whose depth is the taps of a table."""
+        step = columns_of(made)
         if made.direct is not None:
-            step, buffer, offset = made.direct.row, made.direct.buffer, made.direct.offset
-        reach = Reach(total(self.taps), ONE, total(self.full) * step, step, ZERO, ZERO, ZERO, "", table)
+            step, direct = made.direct.row, made.direct
+            made = replace(made, right=direct.buffer, pack=direct.offset, direct=None)
         if self.last:
-            taps = total(self.taps[:-1] if self.joined else self.taps)
-            reach = replace(reach, taps=taps, channel=step, right=step * self.inputs, runs=True)
-        deep = self.run if self.last else self.inputs
-        return replace(made, k=deep, right=buffer, pack=offset, direct=None, reach=reach)
+            taps = self.taps[:-1] if self.joined else self.taps
+            return tap_by_tap(made, table, total(taps), step, self.inputs, self.run)
+        reach = Reach(total(self.taps), ONE, total(self.full) * step, step, ZERO, ZERO, ZERO, "", table)
+        return replace(made, k=self.inputs, reach=reach)
 
     def along(
         self,
@@ -215,10 +202,22 @@ class Places(Sums):
         value = Var(dtype, p.name("v"))
 
         def product(right: Right, number: Dim, body: Stmt) -> Product:
-            return self.multiplied(right, number, many, left, i, j, value, body, table)
+            return self.by_taps(right.product(number, many, left, i, j, value.name, body), table)
 
         before, private = self.row_sums(product, value, i)
         store = self.stored(out, value, at[0], panel * pack_columns(dtype) + j, tuple(at[1:]))
         lines: Axes = [*others, (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds)]
         nest = self.nest(lines, (panel, features.count))
         p.run(self.cluster.label, loops(nest, [*before, product(features, panel, store)]), (out,), private, once=True)
+
+
+def columns_of(made: Product) -> Dim:
+    """The columns of a product's panel with those that fill its last vectors."""
+    step = pack_step(made.dtype)
+    return ceildiv(made.n, const(step)) * step
+
+
+def tap_by_tap(made: Product, table: Buffer, taps: Dim, step: Dim, deep: Dim, run: Dim) -> Product:
+    """A product that reads, at each of ``taps``, a ``run`` of elements; of a tap the right side has ``deep``, ``step``
+    apart."""
+    return replace(made, k=run, reach=Reach(taps, ONE, step, step * deep, ZERO, ZERO, ZERO, "", table, True))

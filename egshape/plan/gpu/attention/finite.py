@@ -10,13 +10,12 @@ from egshape.dims import Dim, ceildiv, const, floordiv, minimum, product, symbol
 from egshape.plan.gpu.attention.operands import Operand, nest
 from egshape.plan.gpu.attention.registers import Registers
 from egshape.plan.gpu.attention.skip import Flags, found_lines
+from egshape.plan.gpu.boards import Board, step, tell
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.lanes import lane_fold
 from egshape.plan.gpu.mapping import launch as mapped
 from egshape.plan.gpu.narrow import narrowed
-from egshape.plan.ir.launch import WARP, Grid, Launch, at_round
+from egshape.plan.ir.launch import Grid, Launch, at_round
 from egshape.plan.ir.loops import (
-    Assign,
     Attend,
     Buffer,
     Call,
@@ -96,38 +95,33 @@ def _wide(kernel: Kernel, stmt: Attend, found: Flags) -> Launch | None:
     nest_ = (*found.loops, Loop("$part", found.count, ()))
     blocks, part = product(loop.extent for loop in nest_), symbol("$part")
     env = at_round(nest_, symbol("$block"))
-    own, board = block.own("finite", "i32", 1), Buffer("$finite", "i32", const(THREADS // WARP), "temp")
+    own, board = block.own("finite", "i32", 1), Board("$finite", THREADS, "and", Const("i32", 1))
     held = values.accesses * values.wide
 
     def look(thread: Dim) -> list[Stmt]:
-        ok = Var("i32", f"{name_of(block.names())}.ok")
+        ok = f"{name_of(block.names())}.ok"
 
         def one(each: Dim) -> Sequence[Stmt]:
-            return [_also(ok, _finite(Load(stmt.dtype, values.held, thread * held + each)))]
+            return [step("and", ok, _finite(Load(stmt.dtype, values.held, thread * held + each)))]
 
-        return [Local(ok.name, Const("i32", 1)), nest(block.names, held, one), Store(own, thread, ok)]
-
-    def tell(thread: Dim) -> list[Stmt]:
-        lane = thread - floordiv(thread, WARP) * WARP
-        return [If(Test((const(0) - lane,)), (Store(board, floordiv(thread, WARP), Load("i32", own, thread)),))]
+        return [Local(ok, board.begin), nest(block.names, held, one), Store(own, thread, Var("i32", ok))]
 
     def end(thread: Dim) -> list[Stmt]:
-        ok = Var("i32", f"{name_of(block.names())}.ok")
-        all_ = nest(block.names, THREADS // WARP, lambda warp: [_also(ok, Load("i32", board, warp))])
-        store = Store(found.buffer, found.first() + part, ok)
-        return [If(Test((const(0) - thread,)), (Local(ok.name, Const("i32", 1)), all_, store))]
+        ok = f"{name_of(block.names())}.ok"
+        store = Store(found.buffer, found.first() + part, Var("i32", ok))
+        return [If(Test((const(0) - thread,)), (*board.all(ok, block.names), store))]
 
     body: tuple[Stmt, ...] = (
         *(LetIndex(var, Index("i64", at)) for var, at in env.items()),
         block.section(lambda t: values.fetch(t, part * PART)),
         block.section(look),
-        lane_fold(name_of(block.names()), "and", own, THREADS, WARP),
-        block.section(tell, wait=True),
+        board.lanes(own, block.names),
+        block.section(lambda t: [tell(t, {board.places: Load("i32", own, t)})], wait=True),
         block.section(end),
     )
     whole = replace(kernel, body=(Grid("$block", blocks, body),), private=())
     registers = (values.held, own)
-    return narrowed(Launch(whole, blocks, THREADS, (board, *registers), registers))
+    return narrowed(Launch(whole, blocks, THREADS, (board.places, *registers), registers))
 
 
 def _each(kernel: Kernel, stmt: Attend, found: Flags, likely: Likely) -> Launch:
@@ -139,7 +133,7 @@ def _each(kernel: Kernel, stmt: Attend, found: Flags, likely: Likely) -> Launch:
     many = minimum(const(PART), stmt.n - part * PART) * stmt.width
     body: tuple[Stmt, ...] = (
         Local(ok.name, Const("i32", 1)),
-        Loop("$each", many, (_also(ok, _finite(Moved(place).expr(stmt.values))),)),
+        Loop("$each", many, (step("and", ok.name, _finite(Moved(place).expr(stmt.values))),)),
         Store(found.buffer, found.first() + part, ok),
     )
     for loop in reversed((*found.loops, Loop("$part", found.count, ()))):
@@ -149,7 +143,3 @@ def _each(kernel: Kernel, stmt: Attend, found: Flags, likely: Likely) -> Launch:
 
 def _finite(value: Expr) -> Expr:
     return Call("i32", "convert", (Call("i1", "is_finite", (value,)),), (("dtype", "i32"),))
-
-
-def _also(ok: Var, more: Expr) -> Stmt:
-    return Assign(ok.name, Call("i32", "and", (ok, more)))

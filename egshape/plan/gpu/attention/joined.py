@@ -13,14 +13,13 @@ from egshape.plan.gpu.attention.operands import nest
 from egshape.plan.gpu.attention.registers import Registers
 from egshape.plan.gpu.attention.results import finished, partial_row
 from egshape.plan.gpu.attention.scores import LOW, ZERO, based, is_low
-from egshape.plan.gpu.lanes import lane_fold
-from egshape.plan.ir.launch import WARP, Grid, Launch, Wide, at_round
+from egshape.plan.gpu.boards import Board, step, tell
+from egshape.plan.ir.launch import Grid, Launch, Wide, at_round
 from egshape.plan.ir.loops import (
     Assign,
     Attend,
     Buffer,
     Call,
-    Expr,
     If,
     Index,
     Kernel,
@@ -49,30 +48,23 @@ def joined(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, partial: tuple[B
     block, width = Registers(stmt, THREADS, 1, const(0)), stmt.width.const or 0
     lanes = LANES if width % LANES == 0 else 1
     slots = width // lanes
-    groups, warps = THREADS // slots, THREADS // WARP
+    groups = THREADS // slots
     count, row = ceildiv(stmt.n, chunk), symbol(stmt.row)
     first = partial_row(loops, stmt, row) * count
     best = block.own("best", "f32", 1)
     own, held = (block.own(name, "f32", lanes) for name in ("sums", "held"))
-    board, whole, stage = (
+    board = Board("$board.peaks", THREADS, "maximum", LOW)
+    whole, stage = (
         Buffer(f"$board.{name}", "f32", const(size), "temp")
-        for name, size in (("peaks", warps), ("totals", groups), ("sums", groups * width))
+        for name, size in (("totals", groups), ("sums", groups * width))
     )
 
     def largest(thread: Dim) -> list[Stmt]:
-        found, turn = Var("f32", f"{name_of(block.names())}.best"), block.names()
+        found, turn = f"{name_of(block.names())}.best", block.names()
         number = thread + turn * THREADS
-        more = If(Test((count - 1 - number,)), (_larger(found, Load("f32", peaks, first + number)),))
+        more = If(Test((count - 1 - number,)), (step("maximum", found, Load("f32", peaks, first + number)),))
         rounds = Loop(name_of(turn), ceildiv(count, THREADS), (more,))
-        return [Local(found.name, LOW), rounds, Store(best, thread, found)]
-
-    def tell(thread: Dim) -> list[Stmt]:
-        lane = thread - floordiv(thread, WARP) * WARP
-        return [If(Test((const(0) - lane,)), (Store(board, floordiv(thread, WARP), Load("f32", best, thread)),))]
-
-    def peak(name: str) -> list[Stmt]:
-        found = Var("f32", name)
-        return [Local(name, LOW), nest(block.names, warps, lambda warp: [_larger(found, Load("f32", board, warp))])]
+        return [Local(found, LOW), rounds, Store(best, thread, Var("f32", found))]
 
     def add(thread: Dim) -> list[Stmt]:
         name, turn, lane = name_of(block.names()), block.names(), block.names()
@@ -97,7 +89,7 @@ def joined(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, partial: tuple[B
         rounds = Loop(name_of(turn), ceildiv(count, groups), (If(Test((count - 1 - number,)), one),))
         given = (
             nest(block.names, lanes, lambda each: [Store(own, mine + each, ZERO)]),
-            *peak(top.name),
+            *board.all(top.name, block.names),
             *based(top, base),
             Local(total.name, ZERO),
             rounds,
@@ -118,7 +110,7 @@ def joined(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, partial: tuple[B
             return [Assign(to.name, Call("f32", "add", (to, item))) for to, item in items]
 
         known = (
-            *peak(stmt.peak),
+            *board.all(stmt.peak, block.names),
             *(Local(each.name, ZERO) for each in (total, value)),
             Loop(name_of(each := block.names()), const(groups), tuple(more(each))),
             Let(stmt.value, finished(value, stmt.factor, stmt.live, is_low(Var("f32", stmt.peak)))),
@@ -131,15 +123,11 @@ def joined(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, partial: tuple[B
     body: tuple[Stmt, ...] = (
         *(LetIndex(var, Index("i64", at)) for var, at in env.items()),
         block.section(largest),
-        lane_fold(name_of(block.names()), "maximum", best, THREADS, WARP),
-        block.section(tell, wait=True),
+        board.lanes(best, block.names),
+        block.section(lambda t: [tell(t, {board.places: Load("f32", best, t)})], wait=True),
         block.section(add, wait=True),
         block.section(end),
     )
     found = replace(kernel, label=f"{kernel.label}_joined", body=(Grid("$block", blocks, body),), private=())
     registers = (best, own, held)
-    return Launch(found, blocks, THREADS, (board, whole, stage, *registers), registers)
-
-
-def _larger(best: Var, value: Expr) -> Stmt:
-    return Assign(best.name, Call("f32", "maximum", (best, value)))
+    return Launch(found, blocks, THREADS, (board.places, whole, stage, *registers), registers)

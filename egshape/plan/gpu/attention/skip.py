@@ -9,7 +9,7 @@ from functools import reduce
 from egshape.dims import Dim, ceildiv, const, floordiv, symbol
 from egshape.plan.gpu.attention.masks import Area, Line, both, lines
 from egshape.plan.gpu.attention.registers import Registers
-from egshape.plan.gpu.lanes import lane_fold
+from egshape.plan.gpu.boards import Board, step, tell
 from egshape.plan.ir.launch import WARP
 from egshape.plan.ir.loops import (
     Assign,
@@ -67,9 +67,8 @@ class Skip:
         self, tiles: Registers, base: Buffer, area: Callable[[Dim], Area], flags: Flags, ends: Sequence[Line]
     ) -> None:
         self.tiles, self.base, self.area, self.flags, self.ends = tiles, base, area, flags, tuple(ends)
-        self.warps = tiles.threads // WARP
         self.low = max(line.low for line in ends if line.low is not None)
-        self.board = Buffer("$settled", "i32", const(self.warps), "temp")
+        self.board = Board("$settled", tiles.threads, "and", Const("i32", 1))
         self.finite, self.sure = (
             Buffer(f"$own.{name}", "i32", const(tiles.threads), "temp") for name in ("finite", "sure")
         )
@@ -81,8 +80,8 @@ class Skip:
         found = reduce(
             lambda one, two: Call("i1", "or", (one, two)), (line.masked(self.area(key)) for line in self.ends)
         )
-        for warp in range(self.warps):
-            found = both(found, _is_set(Load("i32", self.board, const(warp))))
+        for warp in range(self.board.places.size.const or 0):
+            found = both(found, _is_set(Load("i32", self.board.places, const(warp))))
         return found
 
     def begin(self) -> Iterator[Stmt]:
@@ -90,20 +89,20 @@ class Skip:
         tiles, flags = self.tiles, self.flags
 
         def read(thread: Dim) -> list[Stmt]:
-            ok, step = Var("i32", f"{name_of(tiles.names())}.ok"), tiles.names()
-            place = thread - floordiv(thread, WARP) * WARP + step * WARP
-            more = Assign(ok.name, Call("i32", "and", (ok, Load("i32", flags.buffer, flags.first() + place))))
-            rounds = Loop(name_of(step), ceildiv(flags.count, WARP), (If(Test((flags.count - 1 - place,)), (more,)),))
+            ok, turn = f"{name_of(tiles.names())}.ok", tiles.names()
+            place = thread - floordiv(thread, WARP) * WARP + turn * WARP
+            more = step("and", ok, Load("i32", flags.buffer, flags.first() + place))
+            rounds = Loop(name_of(turn), ceildiv(flags.count, WARP), (If(Test((flags.count - 1 - place,)), (more,)),))
             return [
-                Local(ok.name, Const("i32", 0)),
-                If(Test(flags.known), (Assign(ok.name, Const("i32", 1)), rounds)),
-                Store(self.finite, thread, ok),
+                Local(ok, Const("i32", 0)),
+                If(Test(flags.known), (Assign(ok, Const("i32", 1)), rounds)),
+                Store(self.finite, thread, Var("i32", ok)),
             ]
 
         yield tiles.section(read)
-        yield lane_fold(name_of(tiles.names()), "and", self.finite, tiles.threads, WARP)
+        yield self.board.lanes(self.finite, tiles.names)
         first = (lambda t: Load("i32", self.finite, t)) if self.low == float("-inf") else (lambda _: Const("i32", 0))
-        yield tiles.section(lambda t: self.tell(t, first(t)), wait=True)
+        yield tiles.section(lambda t: [tell(t, {self.board.places: first(t)})], wait=True)
 
     @property
     def decides(self) -> bool:
@@ -133,13 +132,8 @@ class Skip:
             ]
 
         yield tiles.section(body)
-        yield lane_fold(name_of(tiles.names()), "and", self.sure, tiles.threads, WARP)
-        yield tiles.section(lambda t: self.tell(t, Load("i32", self.sure, t)))
-
-    def tell(self, thread: Dim, value: Expr) -> list[Stmt]:
-        """Let all warps know what one has found."""
-        lane = thread - floordiv(thread, WARP) * WARP
-        return [If(Test((const(0) - lane,)), (Store(self.board, floordiv(thread, WARP), value),))]
+        yield self.board.lanes(self.sure, tiles.names)
+        yield tiles.section(lambda t: [tell(t, {self.board.places: Load("i32", self.sure, t)})])
 
 
 def _is_set(value: Expr) -> Expr:

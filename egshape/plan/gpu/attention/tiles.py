@@ -209,7 +209,7 @@ class Tiles(Registers):
         registers: tuple[Buffer, ...] = (*state.all, *self.scores.registers, *held, *self.results.registers)
         boards: tuple[Buffer, ...] = (self.queries.board, self.keys.board, self.values.board)
         if self.skip is not None:
-            registers, boards = (*registers, *self.skip.registers), (*boards, self.skip.board)
+            registers, boards = (*registers, *self.skip.registers), (*boards, self.skip.board.places)
         over = () if self.results.stage is None else (self.results.stage,)
         found = Launch(kernel, self.blocks, self.threads, (*boards, *over, *registers), registers, over=over)
         return replace(found, resident=3) if self._three(found) else found

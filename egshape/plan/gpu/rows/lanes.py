@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
+from egshape.plan.gpu.boards import tell
 from egshape.plan.gpu.folds import Likely, identity, joined, zero
 from egshape.plan.gpu.joint import Joint, stepped
 from egshape.plan.gpu.lanes import lane_fold, lane_folds
@@ -219,20 +220,13 @@ class _Mapped:
             warps = lanes // WARP
             boards = [Buffer(f"$board{self.name()}", state.dtype, const(warps), "temp") for state in states]
             self.boards += boards
-            warp, place = floordiv(self.thread, WARP), self.thread - floordiv(self.thread, warps) * warps
-            first = Test((warp * WARP - self.thread,))
-            give = If(
-                first,
-                tuple(
-                    Store(board, warp, Load(state.dtype, state, self.thread))
-                    for state, board in zip(states, boards, strict=True)
-                ),
-            )
+            place = self.thread - floordiv(self.thread, warps) * warps
+            told = {b: Load(state.dtype, state, self.thread) for state, b in zip(states, boards, strict=True)}
             take: list[Stmt] = [
                 Store(state, self.thread, Load(state.dtype, board, place))
                 for state, board in zip(states, boards, strict=True)
             ]
-            self.sections.append(Section(always=[give], wait=True))
+            self.sections.append(Section(always=[tell(self.thread, told)], wait=True))
             self.sections.append(Section(always=take, behind=folded(warps)))
         self.sections.append(Section())
 
