@@ -191,7 +191,7 @@ def float_whole_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim, x2: Dim, x3: Dim)
 BCAST = (
     'bcast',
     ('a', 'b'),
-    'max(a, b)*min(a, 1)*min(b, 1)',
+    'mod(max(a, b), 1 + a*b)',
     False,
     'b if a == 1 else a if b == 1 or a == b else max(a, b) if a > 0 and b > 0 else 0',
     '',

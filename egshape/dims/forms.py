@@ -196,6 +196,24 @@ def broadcast_gap(one: Dim, two: Dim) -> Dim:
     return (one - two) * (one - 1) * (two - 1)
 
 
+def broadcasting(gap: Dim) -> tuple[Dim, Dim] | None:
+    """The sizes, one of them an atom, that broadcast where this is 0, if it is their ``broadcast_gap``, or that with
+    the other sign: it has (1 - x) times the square of y, and so says what x is."""
+    for atom in gap.atoms():
+        square, two = (atom, 2), of_atom(atom)
+        kept = from_terms((tuple(a for a in m if a != square), c) for m, c in gap.terms if square in m)
+        for sign in (1, -1):
+            one = 1 - sign * kept
+            if gap == sign * broadcast_gap(one, two) and not gap.is_const:
+                return one, two
+    return None
+
+
+def distance(one: Dim, two: Dim) -> Dim:
+    """How far two sizes are apart."""
+    return maximum(one - two, two - one)
+
+
 def total(values: Iterable[DimLike]) -> Dim:
     """Their sum; 0 for none. In one go: of many terms, one after the other would be quadratic."""
     return from_terms(term for value in values for term in as_dim(value).terms)

@@ -6,8 +6,15 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
 
-from egshape.dims import Dim, const, symbol
+import numpy as np
+
+from egshape.dims import Dim, bcast, const, minimum, symbol
+from egshape.dims.functions import SHIPPED
+from egshape.errors import EgshapeError
+from egshape.ir.builder import BlockBuilder
 from egshape.lower.host.sizes import cannot_wrap
+from tests.fuzz.differential import argument, graph_of
+from tests.lower.checking import compiled
 
 
 @pytest.mark.parametrize(
@@ -22,3 +29,50 @@ from egshape.lower.host.sizes import cannot_wrap
 )
 def test_what_cannot_wrap(size: Dim, wanted: bool) -> None:
     assert cannot_wrap(size) is wanted
+
+
+M = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "good"),
+    [
+        ((3 * M, M, 4 * M), True),
+        ((3 * M, M, 1), True),
+        ((0, 1, 4 * M), True),
+        ((3 * M, M, 4 * M - 1), False),
+        ((2 * M, M, 2 * M), False),
+        ((3 * M, M, 0), False),
+        ((0, 0, 1), True),
+        ((0, 0, 2), False),
+    ],
+)
+def test_whether_large_sizes_broadcast_is_told_without_their_products(sizes: tuple[int, int, int], good: bool) -> None:
+    """(x - y) * (x - 1) * (y - 1) leaves 64 bits from sizes of two millions on."""
+    b = BlockBuilder()
+    x, y, z = (argument(b, name, "i8", [symbol(name)]) for name in "xyz")
+    both = b.one("concatenate", [x, y], {"dim": 0})
+    shape = (bcast(both.type.dims[0], symbol("z")),)
+    one, two = (b.one("broadcast_in_dim", [each], {"dims": (0,), "shape": shape}) for each in (both, z))
+    function = compiled(graph_of(b, b.one("add", [one, two])))
+    arrays = [np.full(size, k, np.int8) for k, size in enumerate(sizes)]
+    if good:
+        wanted = np.concatenate(arrays[:2]) + arrays[2]
+        np.testing.assert_array_equal(np.asarray(function(*arrays)), wanted)
+    else:
+        with pytest.raises(EgshapeError, match="broadcast"):
+            function(*arrays)
+
+
+def test_what_is_computed_for_a_broadcast_stays_small() -> None:
+    """Also of sums of sizes, and of a broadcast with another one: no term has more than three sizes."""
+    function, (x, y, z) = SHIPPED["bcast"], map(symbol, "xyz")
+    inner = function.unfolded(x + y, z)
+    assert inner is not None
+    outer = function.unfolded(x + y, minimum(x + y, inner))
+    assert outer is not None
+    for sizes in ((8000, 24, 8024), (8000, 24, 1), (1, 0, 9), (0, 0, 1), (1, 0, 0), (M, 2 * M, 3 * M)):
+        env = dict(zip("xyz", sizes, strict=True))
+        wanted = bcast(x + y, minimum(x + y, bcast(x + y, z))).evaluate(env)
+        assert outer.evaluate(env) == wanted, sizes
+    assert max(sum(power for _, power in term) for term, _ in outer.terms) <= 3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from egshape.dims import Dim
+from egshape.dims import Dim, const, minimum
+from egshape.dims.forms import broadcasting, distance
 from egshape.ir.types import is_float
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.sizes import LARGEST, cannot_wrap, wraps
@@ -14,6 +15,18 @@ from egshape.plan.ir.program import CheckSizes, CheckValue
 from egshape.runtime.abi.call import ERROR_WORDS
 
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
+
+
+def _low(step: CheckSizes) -> tuple[Dim, Dim]:
+    """The sides of a check, without products where it says that two sizes broadcast: these leave 64 bits at sizes of
+    some millions."""
+    if step.relation != "==":
+        return step.lhs, step.rhs
+    pair = broadcasting(step.lhs - step.rhs)
+    if pair is None:
+        return step.lhs, step.rhs
+    one, two = pair
+    return minimum(*(distance(*each) for each in ((one, two), (one, const(1)), (two, const(1))))), const(0)
 
 
 class Checks:
@@ -76,9 +89,9 @@ class Checks:
 
     def sizes(self, step: CheckSizes) -> None:
         """Leave where two sizes are not in a relation."""
-        self.exact(step.lhs, step.rhs)
-        one, two = self.w.dim(step.lhs), self.w.dim(step.rhs)
-        holds = self.w.value(f"icmp {_RELATIONS[step.relation]} i64 {one}, {two}")
+        lhs, rhs = _low(step)
+        self.exact(lhs, rhs)
+        holds = self.w.value(f"icmp {_RELATIONS[step.relation]} i64 {self.w.dim(lhs)}, {self.w.dim(rhs)}")
         words = [self.w.dim(arg) for arg in step.args]
         text = f"{step.lhs} {step.relation} {step.rhs}"
         self.message(holds, step.message, step.where, words, ["i64"] * len(words), text)
