@@ -194,8 +194,9 @@ def test_parse_errors_name_column_and_cause(text: str, column: int, cause: str) 
 
 
 def test_a_gap_says_which_sizes_broadcast():
-    x, y, z = map(symbol, "xyz")
-    for one, two in ((x, y), (x + y, z), (x, const(3) * y + 2), (maximum(x, y), z), (x * y, z)):
+    v, w, x, y, z = map(symbol, "vwxyz")
+    sums = ((x + y, v + w), (v + x, w + y + z), (x + y + 1, v + z))
+    for one, two in ((x, y), (x + y, z), (x, const(3) * y + 2), (maximum(x, y), z), (x * y, z), *sums):
         found = broadcasting(broadcast_gap(one, two))
         assert found is not None and set(found) == {one, two}
         assert broadcasting(broadcast_gap(one, two) + 1) is None
