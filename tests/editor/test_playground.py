@@ -16,7 +16,6 @@ from egshape.editor.playground import LIMITS, PROGRAM, RULE, states
 from egshape.errors import EgshapeError
 from egshape.viz.egraph import Row
 
-
 PATIENT = replace(LIMITS, seconds=120)
 """For a machine that is busy: what is shown is the same."""
 
