@@ -208,9 +208,11 @@ def broadcasting(gap: Dim) -> tuple[Dim, Dim] | None:
         for one in (1 - kept, 1 + kept):
             if _is_gap(gap, one, two):
                 return one, two
-    name = min(gap.symbols(), default=None) if _degree(gap) == 3 else None
-    rest = None if name is None else broadcasting(gap.substitute({name: 0}))
-    if name is None or rest is None:
+    if _degree(gap) != 3:
+        return None
+    name = min(gap.symbols())
+    rest = broadcasting(gap.substitute({name: 0}))
+    if rest is None:
         return None
     more, (one, two) = symbol(name), rest
     return next((pair for pair in ((one + more, two), (one, two + more)) if _is_gap(gap, *pair)), None)

@@ -8,14 +8,12 @@ from typing import Protocol
 from egshape.dims import const
 from egshape.ir.types import itemsize
 from egshape.lower.llvm.elements import BY_TILES, BYTES, MOST_ROWS, TYPES
+from egshape.lower.llvm.tile_steps import LINE
 from egshape.lower.llvm.writer import Writer
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.ir.loops import Buffer, LetIndex, Matrix, Pack, Product, Reach, Stmt, Store
 from egshape.plan.ir.packs import FEW_ROWS, pack_room, pack_step
 from egshape.plan.ir.walk import statements
-
-LINE = 64
-"""Bytes of a line of the cache."""
 
 
 class Around(Protocol):
@@ -113,29 +111,34 @@ def _fetched(kernel: Around, g: Product, n: str, first: str, rows: str) -> None:
     """Where a block is stored, on its way to the cache while the block is computed: tiles multiply bytes faster than
     the lines of many rows come one after the other, and results are four times as large."""
     w = kernel.w
-    stores = [stmt for stmt in g.body if isinstance(stmt, Store)]
+    store = _store(g)
     named = any(isinstance(stmt, LetIndex) for stmt in statements(g.body))
-    if named or len(stores) != 1 or coefficient(stores[0].index, g.column) is not const(1):
+    if store is None or named or store not in g.body or coefficient(store.index, g.column) is not const(1):
         return
-    target = stores[0].buffer
-    step = LINE // itemsize(target.dtype)
+    step = LINE // itemsize(store.buffer.dtype)
     lines = w.value(f"udiv i64 {w.value(f'add nuw nsw i64 {n}, {step - 1}')}, {step}")
     with w.loop(rows) as row:
         w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
         with w.loop(lines) as line:
             w.symbols[g.column] = w.value(f"mul nuw nsw i64 {line}, {step}")
-            place = kernel.address(target, w.dim(stores[0].index))
+            place = kernel.address(store.buffer, w.dim(store.index))
             w.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
 
 
 def _down(g: Product) -> bool:
     """Whether the rows of a column are stored side by side, and the columns of a row are not."""
-    stores = [stmt for stmt in statements(g.body) if isinstance(stmt, Store)]
+    store = _store(g)
     return (
-        len(stores) == 1
-        and coefficient(stores[0].index, g.row) is const(1)
-        and coefficient(stores[0].index, g.column) is not const(1)
+        store is not None
+        and coefficient(store.index, g.row) is const(1)
+        and coefficient(store.index, g.column) is not const(1)
     )
+
+
+def _store(g: Product) -> Store | None:
+    """The store of an epilogue that has only one."""
+    stores = [stmt for stmt in statements(g.body) if isinstance(stmt, Store)]
+    return stores[0] if len(stores) == 1 else None
 
 
 def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) -> None:

@@ -16,6 +16,7 @@ TWICE = "f32x3_twice"
 STEPS = {"u8s8": "tdpbusd", "s8u8": "tdpbsud"}
 FLOATS = "tdpbf16ps"
 LINE = 64
+"""Bytes of a row of a tile, and of a line of the cache."""
 LEFT, RIGHT, REST_LEFT, REST_RIGHT = 4, 5, 6, 7
 
 

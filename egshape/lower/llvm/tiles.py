@@ -41,6 +41,8 @@ VECTOR_ROWS = 2
 """Up to here rows of f16 are multiplied by vectors."""
 _MOST = 4
 """Tiles of sums: the first registers."""
+_BELOW = {0: False, 1: False, 2: True, 3: True, 6: False, 7: True}
+"""Of two tiles of rows, whether a register is one of the lower tile."""
 
 
 def tiled(dtype: str, features: frozenset[str]) -> bool:
@@ -121,10 +123,6 @@ def _shape(kind: str, rows: int, deep: int) -> bytes:
     if _ragged(kind):
         counts[REST_RIGHT], lines[REST_LEFT] = deep, 4 * deep
     return struct.pack("<B15x8H16x8B8x", 1, *lines, *counts)
-
-
-_BELOW = {0: False, 1: False, 2: True, 3: True, 6: False, 7: True}
-"""The registers of the upper and of the lower one of two tiles of rows."""
 
 
 def _all(dtype: str, runs: bool) -> str:

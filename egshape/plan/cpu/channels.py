@@ -66,7 +66,7 @@ def _gains(op: Op) -> bool:
 
 
 def _pays(convolution: Op) -> int:
-    """How many transposed images a convolution gains more than, and one more."""
+    """What a convolution counts in a region, whose convolutions must count more than its transposed images."""
     _, _, _, k_in, _, k_space, *_ = convolution.attrs["numbers"]
     kernel = convolution.operands[1].type.dims
     depth = total(kernel[axis] for axis in (k_in, *k_space)).const
