@@ -66,11 +66,13 @@ TARGETS = {
 }
 
 
-def plan(graph: Graph, facts: str = "all", target: str = "llvm", tiles: bool = False) -> Program:
+def plan(
+    graph: Graph, facts: str = "all", target: str = "llvm", *, tiles: bool = False, widens: bool = False
+) -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
-    ``target``: a name of TARGETS; ``tiles``: whether it multiplies bf16 by tiles (``Target.tiles``). Raises
-    Unsupported, naming op and location, for what is not compiled."""
-    whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles)
+    ``target``: a name of TARGETS; ``tiles``, ``widens``: whether it multiplies bf16 by tiles, and widens f16 by an
+    instruction (``Target``). Raises Unsupported, naming op and location, for what is not compiled."""
+    whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles, widens=widens)
     whole = inlined(machine.functions(in_form(whole) if facts == "all" else whole))
     whole = donated.with_updates(signed(whole))
     laid_out = machine.laid_out(whole)

@@ -75,7 +75,7 @@ SPILLED = re.compile(r"[yz]mm.*\(%rsp\)|\(%rsp\).*[yz]mm")
 
 
 @pytest.mark.parametrize("kind", [gemm.BLOCK, gemm.RUNS])
-@pytest.mark.parametrize("dtype", ["f32", "f64", "u8s8", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "u8s8", "bf16", "f32f16"])
 @pytest.mark.parametrize(
     ("cpu", "features"),
     [("skylake-avx512", AVX512), ("sapphirerapids", f"{AVX512},+avx512vnni,+avx512bf16"), ("haswell", CPUS["haswell"])],
@@ -84,6 +84,8 @@ def test_sums_stay_in_registers(cpu, features, dtype, kind):
     """LLVM's scheduler may write sums to the stack for loads that it moves up: products took 1.5 times as long."""
     if dtype in ("u8s8", "bf16") and "bf16" not in features:
         pytest.skip("steps of several instructions take more registers than there are")
+    if (dtype, kind) == ("f32f16", gemm.RUNS):
+        pytest.skip("packs of f16 have no taps")
     here = native.host_machine()
     machine = replace(here, triple="x86_64-unknown-linux-gnu", cpu=cpu, features=features)
     native._binding().initialize_all_targets()

@@ -14,7 +14,7 @@ from egshape.lower.llvm.pairs import Pairs
 from egshape.plan.cpu.halves import paired
 from egshape.plan.ir.loops import Product
 from egshape.plan.ir.program import Run
-from egshape.plan.ir.walk import statements
+from egshape.plan.ir.walk import buffers, statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check, compiled
@@ -27,6 +27,17 @@ SIZES = ((0, 1, 1), (1, 1, 0), (1, 7, 3), (5, 33, 9), (20, 49, 33), (9, 127, 2),
 
 def numbers(rng, dtype, shape):
     return rng.integers(-8, 9, shape).astype(numpy_dtype(dtype))
+
+
+def on_cpu(cpu, monkeypatch):
+    """Compile for a CPU of CPUS, or for one with tiles, if this machine has its instructions."""
+    here = native.host_machine()
+    features = here.features if cpu == "tiles" else CPUS[cpu]
+    lacking = {each for each in features.split(",") if each} - set(here.features.split(","))
+    if not here.triple.startswith("x86_64") or lacking or (cpu == "tiles" and not gemm.multiplies_tiles(features)):
+        pytest.skip("this machine has not the instructions of this CPU")
+    name = here.cpu if cpu == "tiles" else "x86-64" if cpu == "knl" else cpu
+    monkeypatch.setattr(native, "host_machine", lambda: replace(here, cpu=name, features=features))
 
 
 def dot(b, left, right, *, turned=False, batch=(), dtype="bf16"):
@@ -124,6 +135,70 @@ def test_paired():
     assert found.tolist() == [[1, 3, 2, 4], [5, 0, 6, 0]]
 
 
+# -- constants of f16 that stay so ------------------------------------------------------------------------------------
+
+
+def times_constant(rng, rows, deep, columns, side=1, batch=()):
+    """(*batch, rows, deep) by a constant (*batch, deep, columns), or the constant first; negated. And the constant."""
+    whole = numbers(rng, "f16", (*batch, deep, columns) if side else (*batch, columns, deep))
+    b = BlockBuilder()
+    weights = b.one("constant", [], {"value": whole})
+    x = argument(b, "x", "f16", [*map(const, batch), rows, const(deep)] if side else [const(deep), rows])
+    sides = (x, weights) if side else (weights, x)
+    return graph_of(b, b.one("negate", [dot(b, *sides, batch=tuple(range(len(batch))), dtype="f32")])), whole
+
+
+@pytest.mark.parametrize(
+    ("rows", "tiles", "elements"),
+    [
+        (M, False, {"", "f32f16"}),
+        (const(32), False, {"f32f16"}),
+        (const(33), False, {""}),
+        (M, True, {"f16", "f32f16"}),
+        (const(16), True, {"f32f16"}),
+        (const(17), True, {"f16"}),
+    ],
+)
+def test_few_rows_meet_constants_as_they_are(rows, tiles, elements):
+    """One copy of two bytes a number, and one of parts where tiles may multiply."""
+    graph, _ = times_constant(np.random.default_rng(1), rows, 64, 80)
+    kernels = [step.kernel for step in plan(graph, tiles=tiles, widens=True).steps if isinstance(step, Run)]
+    made = [stmt for kernel in kernels for stmt in statements(kernel.body) if isinstance(stmt, Product)]
+    assert {each.elements for each in made} == elements
+    constants = {buffer for kernel in kernels for buffer in buffers(kernel.body) if buffer.data is not None}
+    bytes_of = {"f16": 4, "f32f16": 2, "": 0 if "f32f16" in elements else 2}
+    assert sum(buffer.data.nbytes for buffer in constants) == 64 * 80 * sum(map(bytes_of.get, elements))
+
+
+@pytest.mark.parametrize("cpu", ["tiles", "haswell", "skylake-avx512", "knl"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_constants_of_f16(cpu, side, monkeypatch):
+    """Few rows and many, columns that fill no vector or one pack or several; a batch of constants."""
+    on_cpu(cpu, monkeypatch)
+    rng = np.random.default_rng(2)
+    for deep, columns, batch in ((1, 1, ()), (37, 50, ()), (36, 64, ()), (70, 200, ()), (33, 49, (3,))):
+        if batch and not side:
+            continue
+        graph, weights = times_constant(rng, M, deep, columns, side, batch)
+        function, wide = compiled(graph), weights.astype(np.float32)
+        for m in (0, 1, 7, 16, 17, 32, 33, 70):
+            x = numbers(rng, "f16", (*batch, m, deep) if side else (deep, m))
+            one = x.astype(np.float32)
+            np.testing.assert_array_equal(function(x), -(one @ wide if side else wide @ one), f"{m} {deep} {columns}")
+
+
+def test_constants_of_f16_that_are_no_ordinary_numbers():
+    """Subnormal, infinite and NaN, in few rows and in many."""
+    whole = np.float16([[6e-8, np.inf, 1], [-6e-5, 1, np.nan], [0, -0.0, 65504]])
+    b = BlockBuilder()
+    x = argument(b, "x", "f16", [M, const(3)])
+    function = compiled(graph_of(b, dot(b, x, b.one("constant", [], {"value": whole}), dtype="f32")))
+    for m in (1, 16, 17, 33):
+        found = function(np.repeat(np.float16([[2048, 0.5, 1]]), m, 0))
+        wanted = np.float16([2048, 0.5, 1]).astype(np.float32) @ whole.astype(np.float32)
+        np.testing.assert_array_equal(found, np.repeat(wanted[None], m, 0))
+
+
 # -- CPUs -------------------------------------------------------------------------------------------------------------
 
 
@@ -140,12 +215,7 @@ def test_instructions_follow_the_cpu():
 
 @pytest.mark.parametrize("cpu", sorted(CPUS))
 def test_other_cpus(cpu, monkeypatch):
-    here = native.host_machine()
-    wanted = {each for each in CPUS[cpu].split(",") if each}
-    if not here.triple.startswith("x86_64") or not wanted <= set(here.features.split(",")):
-        pytest.skip("this machine has not the instructions of this CPU")
-    cpu_name = "x86-64" if cpu == "knl" else cpu
-    monkeypatch.setattr(native, "host_machine", lambda: replace(here, cpu=cpu_name, features=CPUS[cpu]))
+    on_cpu(cpu, monkeypatch)
     rng = np.random.default_rng(6)
     kinds = KINDS if "f16c" in CPUS[cpu] or "avx512f" in CPUS[cpu] else KINDS[:1]  # LLVM calls a library for f16 there
     for kind, turned in itertools.product(kinds, (False, True)):
@@ -160,7 +230,8 @@ def test_other_architectures_compile():
     machine = native.Machine("aarch64-unknown-linux-gnu", "generic", "+neon", "")
     native._binding().initialize_all_targets()
     native._binding().initialize_all_asmprinters()
-    assert len(native.object_code(gemm.text("bf16", machine.features, gemm.BLOCK), machine)) > 500
+    for kind in ("bf16", "f32f16"):
+        assert len(native.object_code(gemm.text(kind, machine.features, gemm.BLOCK), machine)) > 500
 
 
 # -- convolutions -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from egshape.lower.llvm.elements import Element
+from egshape.lower.llvm.tile_steps import LINE
 
 ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
 REACH_ARGS = ", i64 %al, i64 %bl, i64 %taps, ptr %table"
@@ -82,7 +83,7 @@ class _Block:
     def _entry(self) -> list[str]:
         """Where rows begin, and the depth that is taken in groups of steps."""
         t = self.t
-        lines = ["entry:", f"  %bs = mul nsw i64 %br, {t.size}", f"  %as = mul nsw i64 %ac, {t.size}"]
+        lines = ["entry:", f"  %bs = mul nsw i64 %br, {t.right[1]}", f"  %as = mul nsw i64 %ac, {t.size}"]
         for r in range(self.rows):
             lines += [f"  %ai{r} = mul nsw i64 %ar, {r}", f"  %a{r} = getelementptr {t.name}, ptr %a, i64 %ai{r}"]
         return lines
@@ -146,9 +147,10 @@ class _Block:
         """What some steps later will read of the right operand, on its way to the cache: packs of large kernels come
         from memory or from far caches. Behind the steps, and all from one address: elsewhere LLVM moves loads over
         them, which pushes sums out of the registers."""
-        size = self.t.lanes * self.t.size
-        for k in range(0 if self.masked else self.t.steps * self.count):
-            yield f"  %ahead{k} = getelementptr i8, ptr %bq0, i64 {AHEAD + k * size}"
+        each = self.t.lanes * self.t.right[1]
+        area = 0 if self.masked else self.t.steps * self.count * each
+        for k, place in enumerate(range(0, area, max(each, LINE))):
+            yield f"  %ahead{k} = getelementptr i8, ptr %bq0, i64 {AHEAD + place}"
             yield f"  call void @llvm.prefetch.p0(ptr %ahead{k}, i32 0, i32 3, i32 1)"
 
     # -- taps ---------------------------------------------------------------------------------------------------------
@@ -232,8 +234,8 @@ class _Block:
         """The sums of a stage: those before, and the products of one place of the depth."""
         t = self.t
         for v in range(self.count):
-            yield f"  %{stage}bp{v} = getelementptr {t.name}, ptr {b}, i64 {t.lanes * v}"
-            yield f"  %{stage}b{v} = {self._load(f'%{stage}bp{v}')}"
+            yield f"  %{stage}bp{v} = getelementptr {t.right[0]}, ptr {b}, i64 {t.lanes * v}"
+            yield from self._load(f"%{stage}b{v}", f"%{stage}bp{v}")
             yield from t.operand(f"{stage}b{v}", right=True)
         for r in range(self.rows):
             yield f"  %{stage}ap{r} = getelementptr i8, ptr {a(r)}, i64 {offset}"
@@ -243,14 +245,18 @@ class _Block:
             for v in range(self.count):
                 yield from t.step(f"{stage}{r}_{v}", f"{stage}x{r}", f"{stage}b{v}", f"{before}{r}_{v}")
 
-    def _load(self, pointer: str) -> str:
-        t = self.t
+    def _load(self, name: str, pointer: str) -> Iterator[str]:
+        t, (element, size) = self.t, self.t.right
         if self.masked:
-            return (
-                f"call {t.vector} @llvm.masked.load.{t.suffix}.p0(ptr {pointer}, i32 {t.size}, {t.mask} %mask, "
-                f"{t.vector} zeroinitializer)"
+            yield (
+                f"  {name} = call {t.vector} @llvm.masked.load.{t.suffix}.p0(ptr {pointer}, i32 {t.size}, "
+                f"{t.mask} %mask, {t.vector} zeroinitializer)"
             )
-        return f"load {t.vector}, ptr {pointer}, align {t.size}"
+        elif element != t.name:
+            yield f"  {name}.n = load <{t.lanes} x {element}>, ptr {pointer}, align {size}"
+            yield f"  {name} = fpext <{t.lanes} x {element}> {name}.n to {t.vector}"
+        else:
+            yield f"  {name} = load {t.vector}, ptr {pointer}, align {t.size}"
 
     def stored(self) -> list[str]:
         """The sums written to the block."""

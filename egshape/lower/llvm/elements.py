@@ -22,9 +22,12 @@ TYPES = {
     "bf16": ("float", 4),
     "f16": ("float", 4),
     "f32x3": ("float", 4),
+    "f32f16": ("float", 4),
 }
 """Element and size; products of i32 are of bytes, those of bf16, f16 and f32x3 of pairs."""
-MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64") else ROWS for dtype in TYPES} | {"f32x3": 2 * ROWS}
+NARROW = {"f32f16": ("half", 2)}
+"""Element and size of packs whose numbers are narrower than those of rows, and widened as they are read."""
+MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64", *NARROW) else ROWS for dtype in TYPES} | {"f32x3": 2 * ROWS}
 """Rows that a block may have on some CPU."""
 BYTES = tuple(STEPS)
 BY_TILES = (*BYTES, "bf16", "f16", "f32x3")
@@ -67,6 +70,11 @@ class Element:
         return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
 
     @property
+    def right(self) -> tuple[str, int]:
+        """The LLVM type and bytes of an element of a pack."""
+        return NARROW.get(self.dtype, (self.name, self.size))
+
+    @property
     def tiled(self) -> bool:
         """Whether blocks of many rows are products of tiles."""
         return tiled(self.dtype, self.features)
@@ -82,7 +90,7 @@ class Element:
         registers, which a test looks at. Groups without an instruction of their own take several of them a step."""
         if self.group is not None:
             return 4 if self.group.dot else 1
-        return 4 if self.size == 4 else 2
+        return 4 if self.size == 4 and (self.dtype not in NARROW or self.lanes == 16) else 2
 
     @property
     def vector(self) -> str:

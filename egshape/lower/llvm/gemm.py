@@ -13,7 +13,7 @@ Whole vectors of the last columns are read and written.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
 with sign or without; bf16, whose elements are pairs (``pairs``), and f16, of pairs too. Where a CPU multiplies these by
 tiles, blocks have up to 16 rows (``tiles``); f32x3 are f32 in three parts, which have kernels by tiles only, of up
-to 32 rows.
+to 32 rows. f32f16 are rows of f32 and packs of f16, of whole vectors.
 
 The kernels are explicit vector code. What fits in registers depends on the CPU (``elements.shape_for``): 8 rows by 3
 vectors of 64 bytes with AVX-512, or 6 by 4 where a pack has so many; 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from egshape.lower.llvm import dots, tile_steps, tiles
 from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
-from egshape.lower.llvm.elements import BY_TILES, MOST_ROWS, TILE_ROWS, TYPES, Element, Shape, shape_for
+from egshape.lower.llvm.elements import BY_TILES, MOST_ROWS, NARROW, TILE_ROWS, TYPES, Element, Shape, shape_for
 from egshape.lower.llvm.repack import pack_text
 
 
@@ -86,8 +86,10 @@ def _split(rows: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _tile(t: Element, shape: Shape, kind: str) -> str:
-    """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors with taps."""
+    """All columns: the widest blocks first, then narrower ones, then the masked one; or whole vectors with taps, and of
+    what is always packed."""
     reach, more, last = kind != BLOCK, more_args(t, shape.blocks[0][0], kind), len(shape.blocks)
+    whole = reach or t.dtype in NARROW
     name = "vectors" if t.dtype == "f16" and not reach else _name(kind)
     held = f", {tiles.HELD}" if t.dtype in BY_TILES and name != "vectors" else ""
     lines = [
@@ -95,8 +97,8 @@ def _tile(t: Element, shape: Shape, kind: str) -> str:
         "entry:",
         *(_tiled(t) if t.tiled and name == "tile" else ("  br label %vectors",)),
         "vectors:",
-        f"  %up = add nsw i64 %n, {t.lanes - 1 if reach else 0}",
-        f"  %all = and i64 %up, {-t.lanes if reach else -1}",
+        f"  %up = add nsw i64 %n, {t.lanes - 1 if whole else 0}",
+        f"  %all = and i64 %up, {-t.lanes if whole else -1}",
         "  br label %head0",
     ]
     before, source = "0", "vectors"
@@ -114,7 +116,7 @@ def _tile(t: Element, shape: Shape, kind: str) -> str:
             f"  br label %head{at}",
         ]
         before, source = f"%j{at}", f"head{at}"
-    if reach:
+    if whole:
         return "\n".join([*lines, f"head{last}:", "  ret void", "}", ""])
     lines += [
         f"head{last}:",
@@ -166,7 +168,7 @@ def _fits(t: Element, at: int, vectors: int) -> Iterator[str]:
 
 def _call(t: Element, name: str, j: str, vectors: int, more: str, kind: str) -> list[str]:
     return [
-        f"  %bp{name} = getelementptr {t.name}, ptr %b, i64 {j}",
+        f"  %bp{name} = getelementptr {t.right[0]}, ptr %b, i64 {j}",
         f"  %tp{name} = getelementptr {t.name}, ptr %t, i64 {j}",
         f"  call void @{name_of(t, 0, vectors, kind)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, "
         f"i64 %br, ptr %tp{name}{more})",
@@ -194,6 +196,11 @@ _ROUTINES = {BLOCK: ("tile", "pack", "dots"), REACH: ("reach",), RUNS: ("runs",)
 def multiplies_tiles(features: str) -> bool:
     """Whether a CPU of these features multiplies bf16 by tiles."""
     return tiles.tiled("bf16", frozenset(features.split(",")))
+
+
+def widens_halves(features: str) -> bool:
+    """Whether a CPU of these features widens f16 by an instruction."""
+    return not {"+f16c", "+avx512f", "+neon"}.isdisjoint(features.split(","))
 
 
 def called(module: str) -> list[tuple[str, str]]:
@@ -237,7 +244,8 @@ def text(dtype: str, features: str, kind: str) -> str:
         return _by_tiles(dtype, kind) + tiles.text(dtype, kind == RUNS) + tiles.done(_name(kind), dtype, tiled=True)
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = Element(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
-    v, blocks = t.vector, (*shape.blocks, *(((MASKED, shape.blocks[-1][1]),) if kind == BLOCK else ()))
+    masked = ((MASKED, shape.blocks[-1][1]),) if kind == BLOCK and dtype not in NARROW else ()
+    v, blocks = t.vector, (*shape.blocks, *masked)
     parts = [
         _MEMCPY,
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
@@ -248,7 +256,7 @@ def text(dtype: str, features: str, kind: str) -> str:
         _tile(t, shape, kind),
         _by_tiles(dtype, kind) if dtype == "f16" else _best_rows(t, shape, kind),
     ]
-    if kind == BLOCK and not t.group:
+    if kind == BLOCK and not t.group and dtype not in NARROW:
         few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))
         parts += [pack_text(t), dots.text(few)]
     by_tiles = kind == BLOCK and t.tiled

@@ -15,7 +15,7 @@ from egshape.plan.form.dots import converted, zero
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Assign, Call, Expr, Load, Local, Matrix, Stmt, Store, Var
+from egshape.plan.ir.loops import Assign, Call, Expr, If, Load, Local, Matrix, Stmt, Store, Test, Var
 from egshape.plan.ir.packs import GROUPS, ROW_GROUP, TILE_ROW_GROUP
 
 FEW_PACKS = 4
@@ -73,7 +73,24 @@ class Operands:
         return d.at(two, one) if self.turned else d.at(one, two)
 
 
-def packed_product(p: Steps, cluster: Cluster, d: Dot, sides: Operands, side: Right, held: Held | None = None) -> None:
+@dataclass(frozen=True, eq=False)
+class Few:
+    """How up to ``rows`` rows are multiplied, where more are in another way."""
+
+    rows: int
+    left: Matrix
+    right: Right
+
+
+def packed_product(
+    p: Steps,
+    cluster: Cluster,
+    d: Dot,
+    sides: Operands,
+    side: Right,
+    held: Held | None = None,
+    few: Few | None = None,
+) -> None:
     """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
     ``held``: the element of the product, of the sum and the element's indices."""
     p.start()
@@ -90,9 +107,13 @@ def packed_product(p: Steps, cluster: Cluster, d: Dot, sides: Operands, side: Ri
     many = m if rows is None else minimum(const(rows), m - first)
     left = sides.left
     place = Matrix(left.buffer, left.offset + first * left.row * GROUPS[side.elements], left.row, left.column)
-    body = side.product(panel, many, place, i, j, value.name, store)
+    body = (*side.widened(p, panel), side.product(panel, many, place, i, j, value.name, store))
+    if few is not None:
+        other = few.right.product(panel, many, few.left, i, j, value.name, store)
+        body = (If(Test((m - few.rows - 1,)), body, (other,)),)
     nest: Axes = [*d.batch, (group, ceildiv(m, const(rows or 1))), (panel, side.count)]
-    p.run(cluster.label, loops(nest, (body,)), (out,), once=True)
+    private = (side.buffer,) if side.narrow is not None else ()
+    p.run(cluster.label, loops(nest, body), (out,), private, once=True)
     p.places[cluster.result] = out
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
+from egshape.ir.types import numpy_dtype
 from egshape.plan.analysis.elements import ZERO
 from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
 from egshape.plan.form.matrices import ONE, Axes, Dot, loops, matrix, operand, parts
@@ -96,8 +97,10 @@ def panels(side: Operand, depth: Dim, n: Dim, data: Buffer | None = None) -> Rig
     return Right(SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
 
 
-def constant(side: Operand, k: Dim, n: Dim, made: Callable[[np.ndarray], np.ndarray]) -> Buffer | None:
-    """The panels of a constant, of which ``made`` makes pairs; None if the operand is none."""
+def constant(
+    side: Operand, k: Dim, n: Dim, made: Callable[[np.ndarray], np.ndarray], dtype: str = BITS
+) -> Buffer | None:
+    """The panels of a constant, of which ``made`` makes elements of ``dtype``; None if the operand is none."""
     found, p = side.matrix(), side.p
     wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
     whole = None if wide is None else constant_matrices(wide, side.d.batch, n, k)
@@ -106,9 +109,9 @@ def constant(side: Operand, k: Dim, n: Dim, made: Callable[[np.ndarray], np.ndar
     sizes = (size for _, size in side.d.batch)
     key = (made, wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
     if key not in p.packed:
-        flat_panels = joined([packs(made(each)) for each in whole], np.dtype(np.int32))
+        flat_panels = joined([packs(made(each), SUMS) for each in whole], numpy_dtype(dtype))
         name = f"{wide.buffer.name}.panels.{len(p.packed)}"
-        p.packed[key] = Buffer(name, BITS, const(flat_panels.size), "const", flat_panels)
+        p.packed[key] = Buffer(name, dtype, const(flat_panels.size), "const", flat_panels)
     return p.packed[key]
 
 

@@ -2,7 +2,11 @@
 
 bf16 is multiplied by pairs (``loops.Product``): a row of the left operand, or a column of the right one, is two numbers
 side by side after the other, a 0 behind an odd depth. f16 is two bf16 where a CPU multiplies these by tiles
-(``parts``); else it is widened first, and the product is one of f32."""
+(``parts``); else it is widened first, and the product is one of f32.
+
+Where a CPU widens f16 by an instruction, constants of f16 stay so in their packs, which few rows, that take as long as
+reading these, meet as they are; of more rows each pack is widened once before they meet it. Tiles meet packs of
+parts instead: there is one of both kinds unless the number of rows is known."""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, symbol
+from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
-from egshape.plan.analysis.elements import Indices
+from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu import parts
-from egshape.plan.cpu.contraction import Operands, packed_product, summed
+from egshape.plan.cpu.contraction import Few, Operands, packed_product, summed
 from egshape.plan.cpu.half_operands import SUMS as _SUMS
 from egshape.plan.cpu.half_operands import Operand, constant, flat, packed_along, packed_pairs, panels
 from egshape.plan.cpu.packing import Right, packed
@@ -24,11 +28,15 @@ from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, axes_of, loops
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Store, Var
-from egshape.plan.ir.packs import PAIR
+from egshape.plan.ir.packs import PAIR, pack_room
 
 HALVES = ("bf16", "f16")
 FEW = 8
 """Up to here rows are multiplied where they lie: making pairs, or widening, would cost more than it saves."""
+NARROW = "f32f16"
+"""``Product.elements`` of f32 rows and packs of f16."""
+ALONE, BESIDE_TILES = 32, 16
+"""Up to how many rows meet these as they are: where more meet widened packs, or parts by tiles."""
 
 
 def is_product(op: Op) -> bool:
@@ -43,6 +51,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     d = axes_of(p, op)
     k, m, n = (total(size for _, size in axes) for axes in (d.deep, d.rows, d.columns))
     left, right = Operand(p, op, d, 0), Operand(p, op, d, 1)
+    most = BESIDE_TILES if p.target.tiles else ALONE
     turned = n is ONE or (m is not ONE and left.constant and not right.constant)
     if turned:
         left, right, m, n = right, left, n, m
@@ -50,22 +59,52 @@ def emit(p: Steps, cluster: Cluster) -> None:
     def held(value: Var, at: Indices) -> Expr:
         return converted(op.attrs["dtype"], value)
 
+    def panels_of(place: Matrix, side: Right, few: Few | None = None) -> None:
+        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), side, held, few)
+
     if not right.constant and m is ONE and right.along:
         one, two = left.place(), right.place()
         summed(p, cluster, d, Operands(left.free, right.free, m, n, k, one, turned), two, _SUMS, held)
     elif not right.constant and m.const is not None and m.const <= FEW:
         dot(p, op)
         p.buffer(cluster.result)
+    elif (narrow := _narrow(right, k, n, m)) is not None and m.const is not None and m.const <= most:
+        panels_of(_widened(left), narrow)
     elif left.dtype == "f16" and p.target.tiles:
-        place, panel = parts.rows(left, k), replace(parts.panels(right, k, n), few=m, elements="f16")
-        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
+        some = None if narrow is None else Few(most, _first_rows(left, minimum(m, most), k), narrow)
+        panels_of(parts.rows(left, k), replace(parts.panels(right, k, n), few=m, elements="f16"), some)
     elif left.dtype == "bf16":
-        place, panel = _pairs(left, k), replace(_panels(right, k, n), few=m, elements="bf16")
-        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
+        panels_of(_pairs(left, k), replace(_panels(right, k, n), few=m, elements="bf16"))
+    elif narrow is not None:
+        place, panel = _widened(left), p.scratch("panel", _SUMS, k * pack_room(_SUMS))
+        wide = Right(_SUMS, k, n, m, Matrix(panel, ZERO, ZERO, ZERO), panel, ZERO, narrow=narrow)
+        panels_of(place, wide, Few(most, place, narrow) if m.const is None else None)
     else:
-        place, wide = _widened(left), _widened(right)
-        panel = packed(p, _SUMS, Matrix(wide.buffer, wide.offset, wide.column, wide.row), d.batch, m, n, k)
-        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
+        place, matrix = _widened(left), _widened(right)
+        lying = Matrix(matrix.buffer, matrix.offset, matrix.column, matrix.row)
+        panels_of(place, packed(p, _SUMS, lying, d.batch, m, n, k))
+
+
+def _narrow(side: Operand, k: Dim, n: Dim, m: Dim) -> Right | None:
+    """The panels of a constant of f16, as it is, if they are of use for ``m`` rows."""
+    target = side.p.target
+    many = m.const is not None and m.const > BESIDE_TILES
+    if side.dtype != "f16" or not target.widens or (target.tiles and many):
+        return None
+    data = constant(side, k, n, np.asarray, "f16")
+    return None if data is None else replace(panels(side, k, n, data), few=m, elements=NARROW)
+
+
+def _first_rows(side: Operand, rows: Dim, k: Dim) -> Matrix:
+    """The first rows of an operand, in f32."""
+    i, deep = symbol(side.p.name("i")), symbol(side.p.name("i"))
+    target = side.p.scratch("wide", _SUMS, total(size for _, size in side.d.batch) * rows * k)
+    side.p.start()
+    place = (flat(side.d.batch) * rows + i) * k + deep
+    nest = [*side.d.batch, (i, rows), (deep, k)]
+    body = loops(nest, [Store(target, place, converted(_SUMS, side.at(deep, i)))])
+    side.p.run("widen", body, (target,), once=True)
+    return Matrix(target, flat(side.d.batch) * rows * k, k, ONE)
 
 
 def _widened(side: Operand) -> Matrix:

@@ -12,13 +12,10 @@ from egshape.dims import product as total
 from egshape.ir.types import dtype_name, numpy_dtype
 from egshape.plan.analysis.elements import ZERO
 from egshape.plan.cpu import pages
-from egshape.plan.form.matrices import (
-    ONE,
-    Axes,
-    loops,
-)
+from egshape.plan.form.dots import converted
+from egshape.plan.form.matrices import ONE, Axes, loops
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, If, Matrix, Pack, Product, Stmt, Test, linear
+from egshape.plan.ir.loops import Buffer, If, Load, Matrix, Pack, Product, Stmt, Store, Test, linear
 from egshape.plan.ir.packs import FEW_ROWS, TILES_ALONE, pack_columns, pack_count, pack_room, pack_step
 
 
@@ -26,7 +23,8 @@ from egshape.plan.ir.packs import FEW_ROWS, TILES_ALONE, pack_columns, pack_coun
 class Right:
     """The right side (k, n) of products, in panels at ``offset`` of ``buffer``; or, if ``direct``, where it lies
     (``wide``) while ``few``, the number of all rows, is small. Where there is ``elements`` (``Product.elements``),
-    ``unit`` numbers of the buffer make one of the panels, and they lie nowhere else."""
+    ``unit`` numbers of the buffer make one of the panels, and they lie nowhere else. Where there is ``narrow``, each
+    panel is widened from it to the begin of ``buffer`` before it is multiplied."""
 
     dtype: str
     k: Dim
@@ -38,6 +36,7 @@ class Right:
     elements: str = ""
     unit: int = 1
     direct: bool = False
+    narrow: Right | None = None
 
     @property
     def kind(self) -> str:
@@ -70,7 +69,8 @@ class Right:
             wide = self.wide
             direct = Matrix(wide.buffer, wide.offset + start * wide.column, wide.row, wide.column)
         (i,), (j,) = row.symbols(), column.symbols()
-        place = self.offset + start * self.k * self.unit if at is None else at
+        if at is None:
+            at = ZERO if self.narrow is not None else self.offset + start * self.k * self.unit
         return Product(
             self.dtype,
             m,
@@ -78,7 +78,7 @@ class Right:
             self.k,
             left,
             self.buffer,
-            place,
+            at,
             direct,
             self.few,
             i,
@@ -87,6 +87,16 @@ class Right:
             (body,),
             self.elements,
         )
+
+    def widened(self, p: Steps, panel: Dim) -> tuple[Stmt, ...]:
+        """A panel made from the narrow one, if that is how they are made."""
+        if self.narrow is None:
+            return ()
+        source, i, step = self.narrow.buffer, symbol(p.name("i")), const(pack_step(self.dtype))
+        start = self.narrow.offset + panel * self.width * self.k
+        element = converted(self.dtype, Load(source.dtype, source, start + i))
+        area = self.k * (ceildiv(self.some(panel), step) * step)
+        return loops([(i, area)], [Store(self.buffer, i, element)])
 
     def turned(self, panel: Dim) -> Matrix:
         """A panel as a left side: (columns, k)."""
@@ -178,7 +188,7 @@ def packs(whole: np.ndarray, kind: str = "") -> np.ndarray:
     """A (k, n) matrix as panels one after the other, of a kind of elements if not of its dtype."""
     kind = kind or dtype_name(whole.dtype)
     k, n = whole.shape
-    width, step = pack_columns(kind), pack_step(dtype_name(whole.dtype))
+    width, step = pack_columns(kind), pack_step(kind)
     out, at = aligned(k * (-(-n // step) * step), whole.dtype), 0
     count = pack_count(n, kind)
     for begin in range(0, count * width, width):

@@ -76,6 +76,8 @@ class Target:
     """Whether a program on many images is run on some of them after the others."""
     tiles: bool = False
     """Whether products of bf16 are so fast that one of f16 is best made of four of them."""
+    widens: bool = False
+    """Whether f16 are widened so fast that products best read constants of f16 as they are."""
 
 
 class Steps(Reader, ABC):

@@ -237,8 +237,8 @@ class Reach:
 class Product:
     """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64; or, where there is ``elements``, sums
     of products of narrower numbers, so many of which (``GROUPS``), side by side along the depth, are one element: i32
-    sums of bytes, "s8u8" or "u8s8" by what the left and the right ones are, or f32 sums of "bf16". ``k`` and the
-    strides count elements, offsets numbers of their buffers.
+    sums of bytes, "s8u8" or "u8s8" by what the left and the right ones are, or f32 sums of "bf16"; "f32f16": f32 times
+    f16, which are widened as they are read. ``k`` and the strides count elements, offsets numbers of their buffers.
 
     ``right`` is a packed panel at ``panel`` of its buffer. Where there is ``direct``, the same columns where they lie
     (row or column stride 1; with row stride 1 the left side's columns lie so too), that is read instead if ``few`` <=

@@ -35,9 +35,9 @@ def pack_count(columns: int, kind: str) -> int:
     return max(-(-(columns - pack_step(kind)) // pack_columns(kind)), min(columns, 1))
 
 
-def pack_step(dtype: str) -> int:
+def pack_step(kind: str) -> int:
     """The last panel's columns are rounded up to a multiple of this: the widest vector."""
-    return pack_columns(dtype) // 3
+    return PACK_BYTES // 3 // (SUM_BYTES if kind in TILES_ALONE else itemsize(kind))
 
 
 QUAD = 4
@@ -48,7 +48,7 @@ PAIR = 2
 """Numbers of an element of a product of bf16, or of parts of f16 or f32, which are bf16."""
 
 
-GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR, "f32x3": PAIR}
+GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR, "f32x3": PAIR, "f32f16": 1}
 """Numbers of an element of a product, by its kind of elements."""
 
 
