@@ -24,7 +24,7 @@ from benchmarks.tools.machine import measured_on
 from benchmarks.tools.timing import Table, sampled, shown
 
 DTYPES = ("float32", "bfloat16", "float16")
-SIZES = ((1, 1), (1, 16), (1, 128), (4, 64), (8, 33), (16, 128))
+SIZES = ((1, 1), (1, 4), (1, 8), (1, 16), (1, 128), (4, 64), (8, 33), (16, 128))
 LAYERS = 2
 Layer = Mapping[str, np.ndarray]
 

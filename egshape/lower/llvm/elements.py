@@ -30,7 +30,9 @@ NARROW = {"f32f16": ("half", 2)}
 MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64", *NARROW) else ROWS for dtype in TYPES} | {"f32x3": 2 * ROWS}
 """Rows that a block may have on some CPU."""
 BYTES = tuple(STEPS)
-BY_TILES = (*BYTES, "bf16", "f16", "f32x3")
+IN_PARTS = ("f16", "f32x3")
+"""Numbers of several bf16 each, which tiles alone multiply."""
+BY_TILES = (*BYTES, "bf16", *IN_PARTS)
 """What some CPU multiplies by tiles: its kernels take where their shapes are kept (``tiles.HELD``)."""
 _SUFFIXES = {"float": "f32", "double": "f64", "i32": "i32"}
 
@@ -65,7 +67,7 @@ class Element:
     @property
     def group(self) -> Quads | Pairs | None:
         """How elements that are several numbers are multiplied; None for plain ones."""
-        if self.dtype in ("bf16", "f16"):
+        if self.dtype == "bf16":
             return Pairs(self.lanes, self.features)
         return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
 

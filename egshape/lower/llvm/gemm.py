@@ -11,9 +11,9 @@ Whole vectors of the last columns are read and written.
 ``egs_dots_T``: products of few rows with columns that lie along memory (``lower/llvm/dots.py``), of f32 and f64.
 ``egs_tile_rows_T(n)``, ``egs_reach_rows_T(n)``, ``egs_runs_rows_T(n)``: how many rows a block of n columns best has.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
-with sign or without; bf16, whose elements are pairs (``pairs``), and f16, of pairs too. Where a CPU multiplies these by
-tiles, blocks have up to 16 rows (``tiles``); f32x3 are f32 in three parts, which have kernels by tiles only, of up
-to 32 rows. f32f16 are rows of f32 and packs of f16, of whole vectors.
+with sign or without; bf16, whose elements are pairs (``pairs``). Where a CPU multiplies these by tiles, blocks have up
+to 16 rows (``tiles``); f16 and f32x3 are f16 in two parts and f32 in three, which have kernels by tiles only, the
+latter of up to 32 rows. f32f16 are rows of f32 and packs of f16, of whole vectors.
 
 The kernels are explicit vector code. What fits in registers depends on the CPU (``elements.shape_for``): 8 rows by 3
 vectors of 64 bytes with AVX-512, or 6 by 4 where a pack has so many; 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes
@@ -25,7 +25,17 @@ from collections.abc import Iterator
 
 from egshape.lower.llvm import dots, tile_steps, tiles
 from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
-from egshape.lower.llvm.elements import BY_TILES, MOST_ROWS, NARROW, TILE_ROWS, TYPES, Element, Shape, shape_for
+from egshape.lower.llvm.elements import (
+    BY_TILES,
+    IN_PARTS,
+    MOST_ROWS,
+    NARROW,
+    TILE_ROWS,
+    TYPES,
+    Element,
+    Shape,
+    shape_for,
+)
 from egshape.lower.llvm.repack import pack_text
 
 
@@ -90,8 +100,8 @@ def _tile(t: Element, shape: Shape, kind: str) -> str:
     what is always packed."""
     reach, more, last = kind != BLOCK, more_args(t, shape.blocks[0][0], kind), len(shape.blocks)
     whole = reach or t.dtype in NARROW
-    name = "vectors" if t.dtype == "f16" and not reach else _name(kind)
-    held = f", {tiles.HELD}" if t.dtype in BY_TILES and name != "vectors" else ""
+    name = _name(kind)
+    held = f", {tiles.HELD}" if t.dtype in BY_TILES else ""
     lines = [
         f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {ARGS}{held}{more}) noinline nounwind {{",
         "entry:",
@@ -240,7 +250,7 @@ declare hidden void @egs_dots_{dtype}(i64, i64, i64, ptr, i64, ptr, i64, ptr)
 
 def text(dtype: str, features: str, kind: str) -> str:
     """The kernels of a dtype and kind for a CPU of these features, as a module of LLVM IR."""
-    if dtype == "f32x3":
+    if dtype in IN_PARTS:
         return _by_tiles(dtype, kind) + tiles.text(dtype, kind == RUNS) + tiles.done(_name(kind), dtype, tiled=True)
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = Element(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
@@ -254,7 +264,7 @@ def text(dtype: str, features: str, kind: str) -> str:
         *(block(t, rows, vectors, kind) for vectors, most in blocks for rows in range(1, most + 1)),
         *(_by_rows(t, vectors, most, kind) for vectors, most in blocks),
         _tile(t, shape, kind),
-        _by_tiles(dtype, kind) if dtype == "f16" else _best_rows(t, shape, kind),
+        _best_rows(t, shape, kind),
     ]
     if kind == BLOCK and not t.group and dtype not in NARROW:
         few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))

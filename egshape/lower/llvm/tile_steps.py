@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 ROWS = 16
 """Rows of a tile, and elements of one of its rows."""
-STACKED = "stacked"
-"""f16 of at most 8 rows: the smaller parts of a row are a row of the tile behind that of the larger ones."""
 TWICE = "f32x3_twice"
 """f32x3 of more than 16 rows: two tiles of rows by two of columns, so that each tile of a pack is read for both."""
 STEPS = {"u8s8": "tdpbusd", "s8u8": "tdpbsud"}
@@ -33,7 +31,6 @@ class Parts:
 
 PARTS = {
     "f16": Parts((4, 5), (6, 7), (2, 2)),
-    STACKED: Parts((4,), (6, 7), (1, 1)),
     "f32x3": Parts((4, 5, 6), (7, 7, 7), (3, 2, 1)),
     TWICE: Parts((6, 7), (4, 5), (3, 2, 1)),
 }

@@ -4,9 +4,9 @@
 elements lie along memory: at most 16 rows, n a multiple of 16. Sums of 4 tiles, 64 columns, stay in registers over the
 depth. T is bf16, u8s8 or s8u8; or f16 or f32x3, whose numbers are two or three bf16 each (``plan/cpu/parts.py``): the
 largest parts of a row, or of a pack, and behind all of them the next ones; k counts all, a multiple of 16 each. Four
-products of tiles make one of f16. Six make one of f32x3, which leaves out what is under 2^-21 of a product. Of few rows
-of f16 both parts of a row are rows of one tile; very few are multiplied by vectors. ``egs_tile_runs_T`` does what
-``egs_runs_T`` does, of f32x3: the parts of a tap lie behind each other, and the taps in turn.
+products of tiles make one of f16. Six make one of f32x3, which leaves out what is under 2^-21 of a product.
+``egs_tile_runs_T`` does what ``egs_runs_T`` does, of f32x3: the parts of a tap lie behind each other, and the taps in
+turn.
 
 Linux must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
 library. They get their shapes before a block that needs others than the one before it had, which ``held`` says (0: none
@@ -26,7 +26,6 @@ from egshape.lower.llvm.tile_steps import (
     REST_RIGHT,
     RIGHT,
     ROWS,
-    STACKED,
     STEPS,
     TWICE,
     depth,
@@ -37,8 +36,6 @@ HELD = "ptr %held"
 """Where a kernel keeps which shapes the registers have."""
 LEAST_ROWS = 4
 """From here tiles are faster than vectors."""
-VECTOR_ROWS = 2
-"""Up to here rows of f16 are multiplied by vectors."""
 _MOST = 4
 """Tiles of sums: the first registers."""
 _BELOW = {0: False, 1: False, 2: True, 3: True, 6: False, 7: True}
@@ -54,10 +51,10 @@ def tiled(dtype: str, features: frozenset[str]) -> bool:
 
 def text(dtype: str, runs: bool = False) -> str:
     """The function and what it needs, as LLVM IR."""
-    kinds = {"f16": ("f16", STACKED), "f32x3": ("f32x3", TWICE)}.get(dtype, (dtype,))
+    kinds = ("f32x3", TWICE) if dtype == "f32x3" else (dtype,)
     columns = [_columns(kind, vectors, runs) for kind in kinds for vectors in range(1, _most(kind) + 1)]
     functions = [*columns, *(_shapes(kind) for kind in kinds), *(_all(kind, runs) for kind in kinds)]
-    last = _either() if dtype == "f16" else _once_or_twice(runs) if dtype == "f32x3" else ""
+    last = _once_or_twice(runs) if dtype == "f32x3" else ""
     return "".join([_declarations(dtype), *functions, last])
 
 
@@ -67,8 +64,7 @@ def _most(kind: str) -> int:
 
 
 def _declarations(dtype: str) -> str:
-    filled = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n" if dtype == "f16" else ""
-    return f"""{filled}declare void @llvm.x86.ldtilecfg(ptr)
+    return f"""declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8 immarg)
 declare void @llvm.x86.tileloadd64(i8 immarg, ptr, i64)
@@ -127,7 +123,7 @@ def _shape(kind: str, rows: int, deep: int) -> bytes:
 
 def _all(dtype: str, runs: bool) -> str:
     """The shapes of the registers, then up to four tiles of columns at a time."""
-    name = {"f16": "f16_many", STACKED: "f16_few", "f32x3": "f32x3_once"}.get(dtype, dtype)
+    name = "f32x3_once" if dtype == "f32x3" else dtype
     more, most = _more_args(runs), _most(dtype)
     below = ", i64 %upper, i64 %below" if dtype == TWICE else ""
     lines = [
@@ -223,80 +219,6 @@ twice:
   ret void
 }}
 """
-
-
-def _either() -> str:
-    """f16 of few rows or of many. Of few, twice as many are multiplied, and then added in pairs; of very few by vectors
-    (``egs_vectors_f16``), which read packs faster than tiles do: first the larger parts of a pack, then the others."""
-    room, sizes = ROWS * ROOM_BYTES, "i64 %n, i64 %k, ptr %a, i64"
-    return f"""define internal void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t,
-  {HELD}) noinline nounwind {{
-entry:
-  %sums = alloca [{2 * room} x i8], align 64
-  %more = getelementptr i8, ptr %sums, i64 {room}
-  %twice = shl nuw nsw i64 %rows, 1
-  %half = ashr i64 %ar, 1
-  %depth = lshr i64 %k, 1
-  %vector = icmp sle i64 %rows, {VECTOR_ROWS}
-  br i1 %vector, label %vectors, label %tiles
-vectors:
-  %far = mul nsw i64 %depth, %br
-  %bl = getelementptr float, ptr %b, i64 %far
-  call void @egs_vectors_f16(i64 %twice, i64 %n, i64 %depth, ptr %a, i64 %half, i64 1, ptr %b, i64 %br, ptr %sums)
-  call void @egs_vectors_f16(i64 %twice, i64 %n, i64 %depth, ptr %a, i64 %half, i64 1, ptr %bl, i64 %br, ptr %more)
-  br label %added
-tiles:
-  %few = icmp sle i64 %rows, {ROWS // 2}
-  br i1 %few, label %stacked, label %many
-many:
-  call void @egs_tiles_f16_many(i64 %rows, {sizes} %ar, ptr %b, i64 %br, ptr %t, {HELD})
-  ret void
-stacked:
-  call void @llvm.memset.p0.i64(ptr align 64 %more, i8 0, i64 {room}, i1 false)
-  call void @egs_tiles_f16_few(i64 %twice, {sizes} %half, ptr %b, i64 %br, ptr %sums, {HELD})
-  br label %added
-added:
-  br label %row
-row:
-  %i = phi i64 [ 0, %added ], [ %in, %done ]
-  %from = mul nuw nsw i64 %i, {2 * ROOM_BYTES}
-  %to = mul nuw nsw i64 %i, {ROOM_BYTES}
-  %s0 = getelementptr i8, ptr %sums, i64 %from
-  %tp = getelementptr i8, ptr %t, i64 %to
-  br label %column
-column:
-  %j = phi i64 [ 0, %row ], [ %jn, %column ]
-{_loaded()}  %jn = add nuw nsw i64 %j, {ROWS}
-  %again.j = icmp slt i64 %jn, %n
-  br i1 %again.j, label %column, label %done
-done:
-  %in = add nuw nsw i64 %i, 1
-  %again.i = icmp slt i64 %in, %rows
-  br i1 %again.i, label %row, label %end
-end:
-  ret void
-}}
-"""
-
-
-def _loaded() -> str:
-    """The sum of a vector of both rows of both parts."""
-    vector, lines = f"<{ROWS} x float>", ["  %p0 = getelementptr float, ptr %s0, i64 %j"]
-    room = ROWS * ROOM_BYTES
-    for k, place in enumerate((0, ROOM_BYTES, room, room + ROOM_BYTES)):
-        lines.append(f"  %q{k} = getelementptr i8, ptr %p0, i64 {place}")
-        lines.append(f"  %x{k} = load {vector}, ptr %q{k}, align 64")
-    return "\n".join(
-        [
-            *lines,
-            f"  %y0 = fadd {vector} %x0, %x1",
-            f"  %y1 = fadd {vector} %x2, %x3",
-            f"  %y = fadd {vector} %y0, %y1",
-            "  %pt = getelementptr float, ptr %tp, i64 %j",
-            f"  store {vector} %y, ptr %pt, align 64",
-            "",
-        ]
-    )
 
 
 def _columns(dtype: str, vectors: int, runs: bool) -> str:
