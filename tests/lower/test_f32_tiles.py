@@ -1,4 +1,4 @@
-"""Convolutions of f32 by tiles: three bf16 a number (``plan/cpu/parts.py``)."""
+"""Convolutions by tiles: one to three bf16 a number (``plan/cpu/parts.py``)."""
 
 import os
 from dataclasses import replace
@@ -35,7 +35,7 @@ def test_an_f32_is_three_bf16():
     """Exactly; the largest is 0 only where the number is, and no part has the other sign."""
     rng, edges = np.random.default_rng(0), F32([1, -1, 3, 257, 65537, 2**24 - 1, 2.0**-100, np.finfo(F32).max, 0, -0.0])
     x = np.concatenate([some(rng, 4000), edges])
-    found = parts.constant_parts(x, x.dtype)
+    found = parts.constant_parts(x, "f32")
     np.testing.assert_array_equal(sum(part.astype(np.float64) for part in found).astype(F32), x)
     for part in found:
         np.testing.assert_array_equal(part.view(np.uint32) & 0xFFFF, 0)
@@ -53,11 +53,12 @@ def test_which_constants_are_put_into_parts():
 
 
 def test_rows_lie_an_odd_number_of_lines_apart():
-    assert [parts.apart(room) for room in (32, 64, 256, 1024)] == [96, 224, 800, 3104]
+    assert [parts.apart(3 * room) for room in (32, 64, 256, 1024)] == [96, 224, 800, 3104]
 
 
 def test_who_multiplies_f32_by_tiles():
-    assert tiled("f32x3", frozenset(("+amx-tile", "+amx-bf16"))) and not tiled("f32x3", frozenset(("+amx-tile",)))
+    for kind in ("bf16x1", "f16x2", "f32x3"):
+        assert tiled(kind, frozenset(("+amx-tile", "+amx-bf16"))) and not tiled(kind, frozenset(("+amx-tile",)))
 
 
 def constant(b, array):
@@ -176,21 +177,41 @@ def test_convolutions(name):
 
 
 @here
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
-@pytest.mark.parametrize("name", ["plain", "strides", "points", "transposed", "large kernel", "middling kernel"])
-def test_convolutions_of_16_bit_floats_are_those_of_f32_rounded_once(name, dtype):
+@pytest.mark.parametrize(("dtype", "bits"), [("bf16", 8), ("f16", 11)])
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions_of_16_bit_floats_are_rounded_once(name, dtype, bits):
+    """One part, or two: what an f32 sum of exact products is, in so many bits."""
     kind, rng = np.dtype(numpy_dtype(dtype)), np.random.default_rng(12)
     case = replace(CASES[name], dtype=dtype)
     kernel = kernel_of(case, rng).astype(kind)
     graph = convolution(case, kernel)
-    assert "f32x3" in kinds(graph)
-    function, of_f32 = compiled(graph), compiled(convolution(CASES[name], kernel.astype(F32)))
-    for batch, *space in ((1, 1, 1), (2, 7, 7), (1, 33, 40), (0, 4, 4)):
-        x = rng.standard_normal((batch, *space, case.channels)).astype(kind)
-        wide = np.asarray(of_f32(x.astype(F32)))
-        found = np.asarray(function(x))
-        assert found.dtype == kind
-        np.testing.assert_array_equal(found, wide.astype(kind))
+    assert {"bf16": "bf16x1", "f16": "f16x2"}[dtype] in kinds(graph)
+    functions = [egshape.compile(graph, threads=threads) for threads in (1, 2)]
+    for batch, *space in ((1, 1, 1, 1), (2, 7, 7, 2), (1, 33, 40, 3), (0, 4, 4, 4)):
+        x = rng.standard_normal(case.shaped((batch, case.channels, *space[: case.rank]))).astype(kind)
+        exact = reference(case, x.astype(F32), kernel.astype(F32))
+        for function in functions:
+            found = np.asarray(function(x))
+            assert found.dtype == kind and found.shape == exact.shape
+            np.testing.assert_allclose(found.astype(F32), exact, 1.01 * 2.0**-bits, 1e-6, err_msg=f"{batch} x {space}")
+
+
+@here
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_16_bit_floats_that_are_no_ordinary_numbers(dtype):
+    """Infinities of both sides, no numbers, subnormal ones of f16: as of f32."""
+    kind, case, rng = np.dtype(numpy_dtype(dtype)), replace(CASES["points"], dtype=dtype), np.random.default_rng(13)
+    kernel = rng.standard_normal((1, 1, case.channels, case.outputs)).astype(kind)
+    kernel[0, 0, 3, :9], kernel[0, 0, 4, 5], kernel[0, 0, 7, 2] = np.inf, np.nan, -np.inf
+    x = rng.standard_normal((1, 12, 12, case.channels)).astype(kind)
+    x[0, 0, 0, 3], x[0, 1, 1, 3], x[0, 2, 2, 5], x[0, 3, 3, 7] = np.inf, -np.inf, np.nan, 0
+    if dtype == "f16":
+        x[0, 4:8], kernel[0, 0, 20:40] = x[0, 4:8] * kind.type(1e-5), kernel[0, 0, 20:40] * kind.type(1e-5)
+    found = np.asarray(compiled(convolution(case, kernel))(x)).astype(F32)
+    with np.errstate(all="ignore"):
+        exact = reference(case, x.astype(F32), kernel.astype(F32)).astype(kind).astype(F32)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
+    np.testing.assert_allclose(found, exact, 0.01, 1e-6)
 
 
 @here

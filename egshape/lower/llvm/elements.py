@@ -9,7 +9,7 @@ from egshape.lower.llvm.pairs import Pairs
 from egshape.lower.llvm.quads import Quads
 from egshape.lower.llvm.tile_steps import ROWS, STEPS
 from egshape.lower.llvm.tiles import tiled
-from egshape.plan.ir.packs import ROOM_BYTES
+from egshape.plan.ir.packs import ROOM_BYTES, TILES_ALONE
 
 TILE_ROWS = 8
 """Rows of a block of vectors."""
@@ -21,16 +21,19 @@ TYPES = {
     "i32": ("i32", 4),
     "bf16": ("float", 4),
     "f16": ("float", 4),
-    "f32x3": ("float", 4),
+    **dict.fromkeys(TILES_ALONE, ("float", 4)),
     "f32f16": ("float", 4),
 }
-"""Element and size; products of i32 are of bytes, those of bf16, f16 and f32x3 of pairs."""
+"""Element and size; products of i32 are of bytes, those of bf16, f16 and numbers in parts of pairs."""
 NARROW = {"f32f16": ("half", 2)}
 """Element and size of packs whose numbers are narrower than those of rows, and widened as they are read."""
-MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64", *NARROW) else ROWS for dtype in TYPES} | {"f32x3": 2 * ROWS}
+MOST_ROWS = {
+    dtype: TILE_ROWS if dtype in ("f32", "f64", *NARROW) else 2 * ROWS if dtype in TILES_ALONE else ROWS
+    for dtype in TYPES
+}
 """Rows that a block may have on some CPU."""
 BYTES = tuple(STEPS)
-IN_PARTS = ("f16", "f32x3")
+IN_PARTS = ("f16", *TILES_ALONE)
 """Numbers of several bf16 each, which tiles alone multiply."""
 BY_TILES = (*BYTES, "bf16", *IN_PARTS)
 """What some CPU multiplies by tiles: its kernels take where their shapes are kept (``tiles.HELD``)."""

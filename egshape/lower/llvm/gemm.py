@@ -12,8 +12,8 @@ Whole vectors of the last columns are read and written.
 ``egs_tile_rows_T(n)``, ``egs_reach_rows_T(n)``, ``egs_runs_rows_T(n)``: how many rows a block of n columns best has.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
 with sign or without; bf16, whose elements are pairs (``pairs``). Where a CPU multiplies these by tiles, blocks have up
-to 16 rows (``tiles``); f16 and f32x3 are f16 in two parts and f32 in three, which have kernels by tiles only, the
-latter of up to 32 rows. f32f16 are rows of f32 and packs of f16, of whole vectors.
+to 16 rows (``tiles``); f16, and bf16x1, f16x2 and f32x3, are numbers in so many parts, which have kernels by tiles
+only, the latter of up to 32 rows. f32f16 are rows of f32 and packs of f16, of whole vectors.
 
 The kernels are explicit vector code. What fits in registers depends on the CPU (``elements.shape_for``): 8 rows by 3
 vectors of 64 bytes with AVX-512, or 6 by 4 where a pack has so many; 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes

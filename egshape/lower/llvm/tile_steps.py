@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from egshape.plan.ir.packs import TILES_ALONE
+
 ROWS = 16
 """Rows of a tile, and elements of one of its rows."""
-TWICE = "f32x3_twice"
-"""f32x3 of more than 16 rows: two tiles of rows by two of columns, so that each tile of a pack is read for both."""
+TWICE = "_twice"
+"""Behind the kind of a convolution's elements, of more than 16 rows: two tiles of rows by two of columns, so that each
+tile of a pack is read for both."""
 STEPS = {"u8s8": "tdpbusd", "s8u8": "tdpbsud"}
 FLOATS = "tdpbf16ps"
 LINE = 64
@@ -31,8 +34,12 @@ class Parts:
 
 PARTS = {
     "f16": Parts((4, 5), (6, 7), (2, 2)),
+    "bf16x1": Parts((4,), (5,), (1,)),
+    "f16x2": Parts((4, 5), (6, 7), (2, 2)),
     "f32x3": Parts((4, 5, 6), (7, 7, 7), (3, 2, 1)),
-    TWICE: Parts((6, 7), (4, 5), (3, 2, 1)),
+    "bf16x1_twice": Parts((6, 7), (4, 5), (1,)),
+    "f16x2_twice": Parts((6, 7), (4, 5), (2, 2)),
+    "f32x3_twice": Parts((6, 7), (4, 5), (3, 2, 1)),
 }
 
 
@@ -104,7 +111,7 @@ def _of_taps(dtype: str, vectors: int) -> Iterator[str]:
 
 def _together(dtype: str) -> bool:
     """Whether the parts of a tile of the right operand lie behind each other, not those of a whole depth."""
-    return dtype in ("f32x3", TWICE)
+    return dtype.removesuffix(TWICE) in TILES_ALONE
 
 
 def _apart(dtype: str) -> Iterator[str]:
@@ -147,12 +154,12 @@ def _step(dtype: str, vectors: int, name: str, a: str, b: str, left: int, right:
 
 def _parts_step(vectors: int, dtype: str) -> Iterator[str]:
     """The same of numbers in parts."""
-    yield from _step_of_two(vectors) if dtype == TWICE else _step_of_parts(vectors, dtype)
+    yield from _step_of_two(vectors, dtype) if dtype.endswith(TWICE) else _step_of_parts(vectors, dtype)
 
 
-def _step_of_two(vectors: int) -> Iterator[str]:
+def _step_of_two(vectors: int, dtype: str) -> Iterator[str]:
     """Of two tiles of rows: each part of the right operand meets those of the left one."""
-    parts = PARTS[TWICE]
+    parts = PARTS[dtype]
     for number, met in enumerate(parts.met):
         yield from _part("b", number, "%bp" if not number else f"%b{number - 1}.at")
         for v in range(vectors):

@@ -2,11 +2,11 @@
 
 ``egs_tiles_T(rows, n, k, a, ar, b, br, t)`` computes what ``egs_tile_T`` of ``gemm`` does where the left operand's
 elements lie along memory: at most 16 rows, n a multiple of 16. Sums of 4 tiles, 64 columns, stay in registers over the
-depth. T is bf16, u8s8 or s8u8; or f16 or f32x3, whose numbers are two or three bf16 each (``plan/cpu/parts.py``): the
-largest parts of a row, or of a pack, and behind all of them the next ones; k counts all, a multiple of 16 each. Four
-products of tiles make one of f16. Six make one of f32x3, which leaves out what is under 2^-21 of a product.
-``egs_tile_runs_T`` does what ``egs_runs_T`` does, of f32x3: the parts of a tap lie behind each other, and the taps in
-turn.
+depth. T is bf16, u8s8 or s8u8; or of numbers that are one to three bf16 each (``plan/cpu/parts.py``): f16, of whose
+rows and packs the largest parts lie together, and behind all of them the next ones; or bf16x1, f16x2 and f32x3, in
+whose packs the parts of each tile do. k counts all, a multiple of 16 each. Four products of tiles make one of f16. Six
+make one of f32x3, which leaves out what is under 2^-21 of a product. ``egs_tile_runs_T`` does what ``egs_runs_T`` does,
+of the last three, of up to 32 rows: the parts of a tap lie behind each other, and the taps in turn.
 
 Linux must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
 library. They get their shapes before a block that needs others than the one before it had, which ``held`` says (0: none
@@ -30,7 +30,7 @@ from egshape.lower.llvm.tile_steps import (
     TWICE,
     depth,
 )
-from egshape.plan.ir.packs import ROOM_BYTES
+from egshape.plan.ir.packs import ROOM_BYTES, TILES_ALONE
 
 HELD = "ptr %held"
 """Where a kernel keeps which shapes the registers have."""
@@ -51,16 +51,17 @@ def tiled(dtype: str, features: frozenset[str]) -> bool:
 
 def text(dtype: str, runs: bool = False) -> str:
     """The function and what it needs, as LLVM IR."""
-    kinds = ("f32x3", TWICE) if dtype == "f32x3" else (dtype,)
+    both = dtype in TILES_ALONE
+    kinds = (dtype, dtype + TWICE) if both else (dtype,)
     columns = [_columns(kind, vectors, runs) for kind in kinds for vectors in range(1, _most(kind) + 1)]
     functions = [*columns, *(_shapes(kind) for kind in kinds), *(_all(kind, runs) for kind in kinds)]
-    last = _once_or_twice(runs) if dtype == "f32x3" else ""
+    last = _once_or_twice(dtype, runs) if both else ""
     return "".join([_declarations(dtype), *functions, last])
 
 
 def _most(kind: str) -> int:
     """The most tiles of columns whose sums are held at once."""
-    return _MOST // 2 if kind == TWICE else _MOST
+    return _MOST // 2 if kind.endswith(TWICE) else _MOST
 
 
 def _declarations(dtype: str) -> str:
@@ -97,7 +98,7 @@ def _shapes(kind: str) -> str:
 
 def _rows(kind: str) -> range:
     """The numbers of rows that there may be."""
-    return range(ROWS + 1, 2 * ROWS + 1) if kind == TWICE else range(1, ROWS + 1)
+    return range(ROWS + 1, 2 * ROWS + 1) if kind.endswith(TWICE) else range(1, ROWS + 1)
 
 
 def _ragged(kind: str) -> bool:
@@ -112,7 +113,7 @@ def _shape(kind: str, rows: int, deep: int) -> bytes:
     rights = PARTS[kind].rights if kind in PARTS else (RIGHT, REST_RIGHT)
     for register in set(range(8)).difference(rights):
         counts[register] = rows
-    if kind == TWICE:
+    if kind.endswith(TWICE):
         upper = (rows + 1) // 2
         for register, below in _BELOW.items():
             counts[register] = rows - upper if below else upper
@@ -123,9 +124,9 @@ def _shape(kind: str, rows: int, deep: int) -> bytes:
 
 def _all(dtype: str, runs: bool) -> str:
     """The shapes of the registers, then up to four tiles of columns at a time."""
-    name = "f32x3_once" if dtype == "f32x3" else dtype
+    name = f"{dtype}_once" if dtype in TILES_ALONE else dtype
     more, most = _more_args(runs), _most(dtype)
-    below = ", i64 %upper, i64 %below" if dtype == TWICE else ""
+    below = ", i64 %upper, i64 %below" if dtype.endswith(TWICE) else ""
     lines = [
         f"define internal void @egs_tiles_{name}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, "
         f"{HELD}{more}) noinline nounwind {{",
@@ -204,18 +205,18 @@ def _halved() -> Iterator[str]:
     yield "  %below = shl nsw i64 %far, 2"
 
 
-def _once_or_twice(runs: bool) -> str:
-    """f32x3 of rows that one tile holds, or of more."""
+def _once_or_twice(dtype: str, runs: bool) -> str:
+    """Rows that one tile holds, or more."""
     more = _more_args(runs)
     args = f"i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, {HELD}{more}"
-    return f"""define internal void @egs_tiles_f32x3({args}) nounwind {{
+    return f"""define internal void @egs_tiles_{dtype}({args}) nounwind {{
   %few = icmp sle i64 %rows, {ROWS}
   br i1 %few, label %once, label %twice
 once:
-  call void @egs_tiles_f32x3_once({args})
+  call void @egs_tiles_{dtype}_once({args})
   ret void
 twice:
-  call void @egs_tiles_{TWICE}({args})
+  call void @egs_tiles_{dtype}{TWICE}({args})
   ret void
 }}
 """
@@ -223,7 +224,7 @@ twice:
 
 def _columns(dtype: str, vectors: int, runs: bool) -> str:
     """Some tiles of columns over the whole depth."""
-    twice = dtype == TWICE
+    twice = dtype.endswith(TWICE)
     more = _more_args(runs) + ", i64 %upper, i64 %below" * twice
     sums = [v + row * 2 for row in range(1 + twice) for v in range(vectors)]
     lines = [

@@ -1,9 +1,10 @@
 """Floats in parts for products by tiles: x is the sum of some bf16, exactly, and a product that of products of parts.
 
-An f16 is two parts, an f32 three. A row of the left operand, or a pack of the right one, is its largest parts as pairs,
-as those of bf16, then the next ones (in a pack of f32 those of a tile, then those of the next one); the depth of each
-is filled with zeros to whole tiles. Parts are what is left of x without its last bits. Products of the smallest parts
-of f32, all together under 2^-21 of a product, are left out: nothing of numbers of at most 16 bits.
+An f16 is two parts, an f32 three, a bf16 itself. A row of the left operand, or a pack of the right one, is its largest
+parts as pairs, as those of bf16, then the next ones (in a pack of a convolution those of a tile, then those of the next
+one); the depth of each is filled with zeros to whole tiles. Parts are what is left of x without its last bits. Products
+of the smallest parts of f32, all together under 2^-21 of a product, are left out: nothing of numbers of at most 16
+bits.
 
 Infinity times a number has to be infinity, and not a sum of infinities of both signs, or 0 times infinity. Parts of f16
 have all the sign of x, and none is 0 unless x is. A right operand of f32 must be a constant that is finite (``fits``).
@@ -40,9 +41,9 @@ from egshape.plan.ir.packs import PAIR, TILE_DEPTH
 
 PART = "ui16"
 """The bits of a part."""
-PARTS = {"f16": 2, "f32": 3}
-ELEMENTS = {"f16": "f16", "f32": "f32x3"}
-"""``Product.elements`` of numbers in parts."""
+PARTS = {"bf16": 1, "f16": 2, "f32": 3}
+ELEMENTS = {"bf16": "bf16x1", "f16": "f16x2", "f32": "f32x3"}
+"""``Product.elements`` of numbers in parts, of a tile at a time."""
 SMALLEST, LARGEST = 2.0**-100, 2.0**20
 """Numbers of an f32 constant are 0 or at least this: tiles take parts under 2^-126 as 0; and at most this, so that what
 a left operand under 2^-110 loses stays far under what f32 results are made of."""
@@ -56,11 +57,11 @@ def room_of(k: Dim) -> Dim:
     return ceildiv(k, step) * step
 
 
-def apart(room: int) -> int:
-    """Numbers from a row of f32 in parts of ``room`` numbers to the next one: an odd number of the cache's lines, since
-    rows of a tile that lie a power of two apart push each other out."""
+def apart(numbers: int) -> int:
+    """From a row of so many numbers to the next one: an odd number of the cache's lines, since rows of a tile that lie
+    a power of two apart push each other out."""
     line = TILE_DEPTH * PAIR
-    return (room * PARTS["f32"] // line | 1) * line
+    return (numbers // line | 1) * line
 
 
 def rows(side: Operand, k: Dim) -> Matrix:
@@ -84,7 +85,7 @@ def rows(side: Operand, k: Dim) -> Matrix:
 
 
 def panels(side: Operand, k: Dim, n: Dim) -> Right:
-    """The operand as panels of all parts, made now if it is constant, which one of f32 must be."""
+    """The operand as panels of all parts, made now if it is constant."""
     room, count = room_of(k) // PAIR, PARTS[side.dtype]
     data = constant(side, k, n, arranged)
     if data is not None:
@@ -103,8 +104,13 @@ def split(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]:
 def _parts(p: Steps, dtype: str, element: Expr) -> tuple[list[Stmt], list[Expr]]:
     """The parts of an element, the largest first, as f32, and the statements before it."""
     x = Var(SUMS, p.name("v"))
-    lets, found = (_two if dtype == "f16" else _three)(p, x)
+    lets, found = {"bf16": _one, "f16": _two, "f32": _three}[dtype](p, x)
     return [Let(x.name, converted(SUMS, element)), *lets], found
+
+
+def _one(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
+    """The number itself."""
+    return [], [x]
 
 
 def _two(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
@@ -151,22 +157,36 @@ def fits(array: np.ndarray) -> bool:
 
 
 def arranged(array: np.ndarray) -> np.ndarray:
-    """(k, n) f16 or f32 as (whole tiles, n) elements: pairs of the largest parts, then pairs of the next ones."""
+    """(k, n) f16 as (whole tiles, n) elements: pairs of the largest parts, then pairs of the next ones."""
+    return _elements(np.concatenate(_pairs(array, "f16")))
+
+
+def together(array: np.ndarray, dtype: str) -> np.ndarray:
+    """(k, n) f32 that are numbers of ``dtype`` as (whole tiles, n) elements: the parts of a tile behind each other."""
+    n = array.shape[1]
+    tiles = [each.reshape(-1, TILE_DEPTH, PAIR, n) for each in _pairs(array, dtype)]
+    return _elements(np.stack(tiles, 1).reshape(-1, PAIR, n))
+
+
+def _pairs(array: np.ndarray, dtype: str) -> list[np.ndarray]:
+    """The bits of each part as (pair, 2, n), filled to whole tiles."""
     (k, n), step = array.shape, TILE_DEPTH * PAIR
     x = np.zeros((-(-k // step) * step, n), np.float32)
     x[:k] = array
-    pairs = [
-        (part.view(np.uint32) >> SHIFT).astype(np.uint16).reshape(-1, PAIR, n)
-        for part in constant_parts(x, array.dtype)
-    ]
-    if array.dtype == np.float32:  # the parts of a tile behind each other
-        pairs = [np.stack([each.reshape(-1, TILE_DEPTH, PAIR, n) for each in pairs], 1).reshape(-1, PAIR, n)]
-    return np.ascontiguousarray(np.concatenate(pairs).transpose(0, 2, 1)).reshape(-1).view("<i4").reshape(-1, n)
+    return [(part.view(np.uint32) >> SHIFT).astype(np.uint16).reshape(-1, PAIR, n) for part in constant_parts(x, dtype)]
 
 
-def constant_parts(x: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
-    """The parts of f16, as f32, all of the sign of x, and none 0 unless x is; or of finite f32."""
-    if dtype == np.float16:
+def _elements(pairs: np.ndarray) -> np.ndarray:
+    """Pairs (k, 2, n) as elements (k, n)."""
+    return np.ascontiguousarray(pairs.transpose(0, 2, 1)).reshape(-1).view("<i4").reshape(-1, pairs.shape[-1])
+
+
+def constant_parts(x: np.ndarray, dtype: str) -> list[np.ndarray]:
+    """The parts, as f32, of f32 that are bf16; that are f16, all of the sign of x, and none 0 unless x is; or that are
+    finite."""
+    if dtype == "bf16":
+        return [x]
+    if dtype == "f16":
         short = _shortened(x) == x.view(np.uint32)
         with np.errstate(invalid="ignore"):
             larger = np.where(short, x * np.float32(0.5), _shortened(x).view(np.float32))

@@ -13,7 +13,7 @@ ROOM_BYTES = 256
 vectors wide then, or two and two."""
 
 
-TILES_ALONE = ("f32x3",)
+TILES_ALONE = ("bf16x1", "f16x2", "f32x3")
 """Kinds of elements that only tiles multiply."""
 SUM_BYTES = 4
 
@@ -48,7 +48,7 @@ PAIR = 2
 """Numbers of an element of a product of bf16, or of parts of f16 or f32, which are bf16."""
 
 
-GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR, "f32x3": PAIR, "f32f16": 1}
+GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR, **dict.fromkeys(TILES_ALONE, PAIR), "f32f16": 1}
 """Numbers of an element of a product, by its kind of elements."""
 
 

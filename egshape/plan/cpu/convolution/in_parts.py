@@ -1,4 +1,4 @@
-"""Convolutions of f32 by tiles: input and kernel in three parts each, all bf16 (``plan/cpu/parts.py``).
+"""Convolutions of f32, f16 and bf16 by tiles: input and kernel in parts, all bf16 (``plan/cpu/parts.py``).
 
 Strips of lines of the padded input are put into parts in a scratch that stays in the cache; of larger kernels, which
 had to be read again for each strip, all of the input is before. A place has the parts of its channels one behind the
@@ -21,6 +21,7 @@ from egshape.plan.cpu.convolution import products
 from egshape.plan.cpu.convolution.operands import index_of
 from egshape.plan.cpu.convolution.places import columns_of, tap_by_tap
 from egshape.plan.cpu.packing import Right, packs
+from egshape.plan.form.dots import converted
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, loops, matrix
 from egshape.plan.form.matrices import parts as parted
@@ -29,7 +30,7 @@ from egshape.plan.ir.loops import Buffer, Const, Expr, If, Load, Matrix, Product
 from egshape.plan.ir.packs import PAIR, pack_step
 
 DTYPE = "f32"
-COUNT = parts.PARTS[DTYPE]
+"""Of the sums, and of what is put into parts."""
 STRIP = 1 << 18
 """Bytes of a strip, about."""
 STRIPS = 4
@@ -56,10 +57,12 @@ class InParts(products.Convolution):
 
     def __init__(self, p: Steps, cluster: Cluster) -> None:
         super().__init__(p, cluster)
+        self.kind: str = self.a["dtype"]
         self.room = parts.room_of(self.inputs)
-        self.place_numbers = const(parts.apart(self.room.const or 0))
-        """Numbers of a place, and those to the next one."""
-        self.deep = self.room * COUNT // PAIR
+        numbers = self.room * parts.PARTS[self.kind]
+        self.place_numbers = const(parts.apart(numbers.const or 0))
+        """Numbers from a place to the next one."""
+        self.deep = numbers // PAIR
 
     @property
     def axis(self) -> int:
@@ -187,7 +190,7 @@ class InParts(products.Convolution):
         """Statements that put places of the padded input, of ``sizes``, from ``origin`` on, into parts."""
         p = self.p
         at, channel = [index_of(p, size) for size in extents], index_of(p, self.inputs)
-        x = Load(DTYPE, source, origin + linear((ZERO, *at, channel), sizes))
+        x = converted(DTYPE, Load(source.dtype, source, origin + linear((ZERO, *at, channel), sizes)))
         inner = region.sizes[-len(extents) - 1 :]
         place = begin + linear((*at, ZERO), inner)
         return self.filled(region.buffer, place, list(zip(at, extents, strict=True)), channel, x)
@@ -202,13 +205,13 @@ class InParts(products.Convolution):
         if self.room == self.inputs:
             return ()
         rest = index_of(self.p, self.room - self.inputs)
-        begins = [place + self.room * number + self.inputs for number in range(COUNT)]
+        begins = [place + self.room * number + self.inputs for number in range(parts.PARTS[self.kind])]
         empty = [Store(buffer, begin + rest, Const(parts.PART, 0)) for begin in begins]
         return loops([*axes, (rest, self.room - self.inputs)], empty)
 
     def put(self, buffer: Buffer, place: Dim, value: Expr) -> list[Stmt]:
         """Statements that store the parts of a number."""
-        lets, found = parts.split(self.p, DTYPE, value)
+        lets, found = parts.split(self.p, self.kind, value)
         return [*lets, *(Store(buffer, place + self.room * k, part) for k, part in enumerate(found))]
 
     def multiplied_lines(
@@ -257,11 +260,11 @@ class InParts(products.Convolution):
         if key not in p.packed:
             assert self.kept is not None
             taps = self.arranged(self.kept, "gtio").reshape(-1, *self.kernel_matrix())
-            whole = np.concatenate([parts.arranged(np.ascontiguousarray(tap)) for tap in taps])
-            data = packs(whole, parts.ELEMENTS[DTYPE])
+            whole = np.concatenate([parts.together(tap, self.kind) for tap in taps])
+            data = packs(whole, parts.ELEMENTS[self.kind])
             p.packed[key] = Buffer(f"{root.name}.parts.{len(p.packed)}", "i32", const(data.size), "const", data)
         wide = Matrix(p.packed[key], ZERO, ZERO, ZERO)
-        return Right(DTYPE, deep, self.outputs, ZERO, wide, p.packed[key], ZERO, parts.ELEMENTS[DTYPE])
+        return Right(DTYPE, deep, self.outputs, ZERO, wide, p.packed[key], ZERO, parts.ELEMENTS[self.kind])
 
     def kernel_matrix(self) -> tuple[int, int]:
         """Channels and features."""
@@ -286,7 +289,8 @@ class InParts(products.Convolution):
         out, block, panel, row = self.target(), symbol(p.name("i")), features.columns(p), symbol(p.name("i"))
         first = block * ROWS
         many = minimum(const(ROWS), every - first)
-        x = Load(DTYPE, found.buffer, found.offset + (first + row) * found.row + channel * found.column)
+        place = found.offset + (first + row) * found.row + channel * found.column
+        x = converted(DTYPE, Load(found.buffer.dtype, found.buffer, place))
         copy = self.filled(region.buffer, row * self.place_numbers, [(row, many)], channel, x)
         i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(DTYPE, p.name("v"))
         where = parted(first + i, [(ONE, size) for size in self.spots])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.ir.types import itemsize
@@ -35,8 +33,8 @@ def is_product(op: Op) -> bool:
 
 
 def in_parts(p: Steps, op: Op) -> bool:
-    """Whether it is one of sums of f32 in parts: a constant kernel, channels last, and enough products of each element
-    of the input."""
+    """Whether it is one of sums of f32 of numbers in parts: a constant kernel, channels last, and enough products of
+    each element of the input."""
     if not p.target.tiles or not is_product(op):
         return False
     a, kernel = op.attrs, op.operands[1].type.dims
@@ -48,8 +46,8 @@ def in_parts(p: Steps, op: Op) -> bool:
     features = kernel[k_out].const
     if not each or not channels or not features or room is None or each < LEAST or channels < FILLED * room:
         return False
-    taps, size = each // features, each * room * parts.PARTS["f32"] * itemsize(parts.PART)
+    taps, size = each // features, each * room * parts.PARTS[a["dtype"]] * itemsize(parts.PART)
     if taps * room < SHALLOW or size > (LARGEST if taps > 1 else LARGEST_POINT):
         return False
     found = p.arrays.of(op.operands[1])
-    return found is not None and parts.fits(found.astype(np.float32))
+    return found is not None and (a["dtype"] != "f32" or parts.fits(found))

@@ -52,7 +52,7 @@ class Convolution(Places):
         """Products of features and the places of an image, or of places and features, whichever wastes less; sizes
         decide when the function runs."""
         p = self.p
-        if self.pointwise and self.x.type.dtype == self.dtype and self.plain():
+        if self.pointwise and self.plain():
             return
         phases = self.phases()
         if not phases:
@@ -173,6 +173,8 @@ class Convolution(Places):
     def plain(self) -> bool:
         """Plan it where the input itself is a matrix of each image; False if it lies in no such order."""
         p, dtype = self.p, self.dtype
+        if self.x.type.dtype != dtype:
+            return False
         image, channel = index_of(p, self.count), index_of(p, self.inputs)
         spots = tuple(index_of(p, size) for size in self.spots)
         p.buffer(self.x)
