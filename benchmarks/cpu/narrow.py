@@ -1,15 +1,18 @@
-"""An encoder in f32, bf16 and f16: sizes open, compiled once by egshape, one process, alternating runs, least times.
+"""An encoder, or a network on images, in f32, bf16 and f16: sizes open, compiled once by egshape, one process,
+alternating runs, least times.
 
-    python -m benchmarks.cpu.narrow [--width 256] [--heads 4] [--threads 1] [--rounds 12] [--markdown]
+    python -m benchmarks.cpu.narrow [--images] [--width 256] [--heads 4] [--threads 1] [--rounds 12] [--markdown]
 
-Softmax and normalization are computed in f32. The program comes from JAX (extra ``jax``).
+Softmax and normalization are computed in f32. The network on images has six residual blocks of two 3x3 convolutions,
+of 64, 128 and 256 channels, which lie first. The programs come from JAX (extra ``jax``).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,6 +29,9 @@ from benchmarks.tools.timing import Table, sampled, shown
 DTYPES = ("float32", "bfloat16", "float16")
 SIZES = ((1, 1), (1, 4), (1, 8), (1, 16), (1, 128), (4, 64), (8, 33), (16, 128))
 LAYERS = 2
+IMAGES = ((1, 56), (1, 112), (1, 224), (4, 112))
+"""Batch and side."""
+CHANNELS = (64, 64, 128, 128, 256, 256)
 Layer = Mapping[str, np.ndarray]
 
 
@@ -58,13 +64,49 @@ def encoder(layers: Sequence[Layer], heads: int, x: Any) -> Any:
     return x
 
 
+def kernels() -> Sequence[Sequence[np.ndarray]]:
+    """Of the first convolution, and of each block: the first, the second, and the one beside them."""
+    rng = np.random.default_rng(0)
+
+    def kernel(outputs: int, inputs: int, taps: int) -> np.ndarray:
+        return rng.standard_normal((outputs, inputs, taps, taps), np.float32) / np.float32(np.sqrt(inputs * taps**2))
+
+    pairs = pairwise((64, *CHANNELS))
+    return [[kernel(64, 3, 7)], *([kernel(n, c, 3), kernel(n, n, 3), kernel(n, c, 1)] for c, n in pairs)]
+
+
+def residual(layers: Sequence[Sequence[np.ndarray]], x: Any) -> Any:
+    """x [batch, 3, height, width], in its dtype; [batch, 256]."""
+
+    def convolved(x: Any, kernel: np.ndarray, stride: int) -> Any:
+        around = kernel.shape[-1] // 2
+        return jax.lax.conv_general_dilated(x, kernel.astype(x.dtype), (stride,) * 2, ((around, around),) * 2)
+
+    x = jax.nn.relu(convolved(x, layers[0][0], 2))
+    for one, two, beside in layers[1:]:
+        stride = 1 + (one.shape[0] > one.shape[1])
+        y = convolved(jax.nn.relu(convolved(x, one, stride)), two, 1)
+        x = jax.nn.relu(y + convolved(x, beside, stride))
+    return x.mean((2, 3))
+
+
 def compiled(width: int, heads: int, dtype: str, threads: int) -> Any:
     """The encoder of a dtype as a function of any batch and length."""
     batch, length = export.symbolic_shape("batch, length")
     argument = jax.ShapeDtypeStruct((batch, length, width), jnp.dtype(dtype))
-    made = export.export(jax.jit(partial(encoder, weights(width), heads)))(argument)
+    return _compiled(partial(encoder, weights(width), heads), argument, threads)
+
+
+def compiled_images(dtype: str, threads: int) -> Any:
+    """The network on images of a dtype as a function of any batch, height and width."""
+    argument = jax.ShapeDtypeStruct((*export.symbolic_shape("n, 3, h, w"),), jnp.dtype(dtype))
+    return _compiled(partial(residual, kernels()), argument, threads)
+
+
+def _compiled(function: Callable[[Any], Any], argument: Any, threads: int) -> Any:
+    made = export.export(jax.jit(function))(argument)
     with TemporaryDirectory() as folder:
-        path = Path(folder, "encoder.mlir")
+        path = Path(folder, "model.mlir")
         path.write_text(made.mlir_module())
         graph = egshape.load(path)
     return egshape.compile(egshape.optimize(graph).graph, threads=threads)
@@ -75,13 +117,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("width", 256), ("heads", 4), ("threads", 1), ("rounds", 12)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--markdown", action="store_true")
+    for name in ("images", "markdown"):
+        parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
-    functions = {dtype: compiled(options.width, options.heads, dtype, options.threads) for dtype in DTYPES}
+    functions = {
+        dtype: compiled_images(dtype, options.threads)
+        if options.images
+        else compiled(options.width, options.heads, dtype, options.threads)
+        for dtype in DTYPES
+    }
     print(measured_on(["jax"], options.threads))
-    table = Table(("tokens", *DTYPES, "f32 / bf16", "f32 / f16"), markdown=options.markdown)
-    for batch, length in SIZES:
-        x = np.random.default_rng(1).standard_normal((batch, length, options.width), np.float32)
+    sizes = "images" if options.images else "tokens"
+    table = Table((sizes, *DTYPES, "f32 / bf16", "f32 / f16"), markdown=options.markdown)
+    for batch, length in IMAGES if options.images else SIZES:
+        shape = (batch, 3, length, length) if options.images else (batch, length, options.width)
+        x = np.random.default_rng(1).standard_normal(shape, np.float32)
         inputs = {dtype: x.astype(jnp.dtype(dtype)) for dtype in DTYPES}
         results = [np.asarray(functions[dtype](inputs[dtype]), np.float32) for dtype in DTYPES]
         assert all(np.abs(each - results[0]).max() < 0.2 for each in results), "the results differ"

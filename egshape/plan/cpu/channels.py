@@ -16,6 +16,7 @@ from egshape.dims import Dim
 from egshape.dims import product as total
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
+from egshape.ops.contraction import summed_in
 from egshape.plan.analysis.elements import is_elementwise
 from egshape.plan.cpu.convolution import kinds
 from egshape.plan.ir.packs import pack_step
@@ -58,7 +59,7 @@ def _gains(op: Op) -> bool:
     channels = op.result.type.dims[1].const
     if (batch, feature, *space) != (*range(op.result.type.rank),) or result != [batch, feature, space]:
         return False
-    step, groups = pack_step(op.attrs["dtype"]), op.attrs["feature_groups"]
+    step, groups = pack_step(summed_in(op.attrs["dtype"])), op.attrs["feature_groups"]
     if not channels:
         return False
     each = channels if groups == channels else channels // groups

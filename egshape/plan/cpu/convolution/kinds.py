@@ -11,7 +11,7 @@ from egshape.plan.form.steps import Steps
 
 LEAST = 64
 """Output features times taps from which making parts of an element is a small part of its products."""
-SHALLOW = 192
+SHALLOW = {"f32": 192, "f16": 32, "bf16": 0}
 """Depth of a product under which tiles take about as long as vectors."""
 LARGEST, LARGEST_POINT = 6 << 20, 1 << 20
 """Bytes of a kernel in parts, and of one of a single tap, which is read for each block of places: one that comes from
@@ -47,7 +47,7 @@ def in_parts(p: Steps, op: Op) -> bool:
     if not each or not channels or not features or room is None or each < LEAST or channels < FILLED * room:
         return False
     taps, size = each // features, each * room * parts.PARTS[a["dtype"]] * itemsize(parts.PART)
-    if taps * room < SHALLOW or size > (LARGEST if taps > 1 else LARGEST_POINT):
+    if taps * channels < SHALLOW[a["dtype"]] or size > (LARGEST if taps > 1 else LARGEST_POINT):
         return False
     found = p.arrays.of(op.operands[1])
     return found is not None and (a["dtype"] != "f32" or parts.fits(found))
