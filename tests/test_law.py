@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # In the order of the road. A module belongs to the longest name that it starts with.
 LAYERS = [
-    ("vocabulary", ["errors", "limits", "atomic", "dims", "facts", "hints", "spelling", "trace"]),
+    ("vocabulary", ["errors", "limits", "atomic", "dims", "facts", "hints", "spelling", "switches", "trace"]),
     ("decide", ["decide"]),
     ("ir", ["ir"]),
     (

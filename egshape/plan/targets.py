@@ -67,10 +67,10 @@ TARGETS = {
 
 
 def plan(
-    graph: Graph, facts: str = "all", target: str = "llvm", *, tiles: bool = False, widens: bool = False
+    graph: Graph, facts: str = "all", target: str = "llvm", *, tiles: Collection[str] = (), widens: bool = False
 ) -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
-    ``target``: a name of TARGETS; ``tiles``, ``widens``: whether it multiplies bf16 by tiles, and widens f16 by an
+    ``target``: a name of TARGETS; ``tiles``, ``widens``: what it multiplies by tiles, and whether it widens f16 by an
     instruction (``Target``). Raises Unsupported, naming op and location, for what is not compiled."""
     whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles, widens=widens)
     whole = inlined(machine.functions(in_form(whole) if facts == "all" else whole))

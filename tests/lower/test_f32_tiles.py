@@ -21,6 +21,7 @@ from tests.fresh import with_artifact
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 from tests.lower.test_convolution import Case, reference
+from tests.lower.test_halves import FLOATS
 
 here = pytest.mark.skipif(not has_tiles(), reason="this machine has no tile registers (AMX)")
 F32 = np.float32
@@ -67,7 +68,7 @@ def constant(b, array):
 
 def kinds(graph):
     """The elements of the products that are planned with tiles."""
-    steps = plan(graph, tiles=True).steps
+    steps = plan(graph, tiles=FLOATS).steps
     bodies = [step.kernel.body for step in steps if isinstance(step, Run)]
     return {each.elements for body in bodies for each in statements(body) if isinstance(each, Product)}
 

@@ -22,6 +22,7 @@ from tests.lower.test_bytes import CPUS
 
 B, M, N, K = (symbol(name) for name in "bmnk")
 KINDS = ("bf16", "f16")
+FLOATS = (*KINDS, "f32")
 SIZES = ((0, 1, 1), (1, 1, 0), (1, 7, 3), (5, 33, 9), (20, 49, 33), (9, 127, 2), (17, 24, 8))
 
 
@@ -34,7 +35,7 @@ def on_cpu(cpu, monkeypatch):
     here = native.host_machine()
     features = here.features if cpu == "tiles" else CPUS[cpu]
     lacking = {each for each in features.split(",") if each} - set(here.features.split(","))
-    if not here.triple.startswith("x86_64") or lacking or (cpu == "tiles" and not gemm.multiplies_tiles(features)):
+    if not here.triple.startswith("x86_64") or lacking or (cpu == "tiles" and not gemm.by_tiles(features)):
         pytest.skip("this machine has not the instructions of this CPU")
     name = here.cpu if cpu == "tiles" else "x86-64" if cpu == "knl" else cpu
     monkeypatch.setattr(native, "host_machine", lambda: replace(here, cpu=name, features=features))
@@ -151,12 +152,12 @@ def times_constant(rng, rows, deep, columns, side=1, batch=()):
 @pytest.mark.parametrize(
     ("rows", "tiles", "elements"),
     [
-        (M, False, {"", "f32f16"}),
-        (const(32), False, {"f32f16"}),
-        (const(33), False, {""}),
-        (M, True, {"f16", "f32f16"}),
-        (const(16), True, {"f32f16"}),
-        (const(17), True, {"f16"}),
+        (M, (), {"", "f32f16"}),
+        (const(32), (), {"f32f16"}),
+        (const(33), (), {""}),
+        (M, FLOATS, {"f16", "f32f16"}),
+        (const(16), FLOATS, {"f32f16"}),
+        (const(17), FLOATS, {"f16"}),
     ],
 )
 def test_few_rows_meet_constants_as_they_are(rows, tiles, elements):

@@ -7,6 +7,7 @@ import pytest
 
 import egshape
 from egshape.dims import const, symbol
+from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
 from egshape.ir.types import numpy_dtype
@@ -23,7 +24,7 @@ from tests.fresh import with_artifact
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 from tests.lower.test_attention import fold
-from tests.lower.test_halves import dot, numbers, products, two_arguments
+from tests.lower.test_halves import FLOATS, dot, numbers, products, two_arguments
 
 TILES = "+amx-tile,+amx-bf16,+amx-int8"
 here = pytest.mark.skipif(not tiles.has_tiles(), reason="this machine has no tile registers (AMX)")
@@ -53,13 +54,25 @@ def test_who_multiplies_by_tiles():
     assert all(Element(kind, "float", 4, 16, on).tiled for kind in ("bf16", "f16", "u8s8", "s8u8"))
     assert not any(Element(kind, "float", 4, 16, on).tiled for kind in ("f32", "f64"))
     assert not Element("bf16", "float", 4, 16, on - {"+amx-bf16"}).tiled
-    assert gemm.multiplies_tiles(TILES) and not gemm.multiplies_tiles("+avx512f,-amx-tile")
+    assert gemm.by_tiles(TILES) == FLOATS and not gemm.by_tiles("+avx512f,-amx-tile")
+
+
+def test_the_environment_says_what_is_multiplied_by_tiles(monkeypatch):
+    monkeypatch.setattr(native, "has_tiles", lambda: True)
+    for word, floats in (("all", FLOATS), ("narrow", FLOATS[:2]), ("", FLOATS)):
+        monkeypatch.setenv("EGSHAPE_TILES", word)
+        assert gemm.by_tiles(TILES) == floats
+    monkeypatch.setenv("EGSHAPE_TILES", "none")
+    assert "+amx" not in native.host_machine().features
+    monkeypatch.setenv("EGSHAPE_TILES", "some")
+    with pytest.raises(EgshapeError, match=r"EGSHAPE_TILES='some' is neither 'none' nor 'narrow' nor 'all'"):
+        native.host_machine()
 
 
 def test_f16_in_parts_is_planned_for_tiles_alone():
     graph = two_arguments("f16", False, "f32")
     assert [each.elements for each in products(graph)] == [""]
-    steps = plan(graph, tiles=True).steps
+    steps = plan(graph, tiles=FLOATS).steps
     assert any(step.kernel.label == "split" for step in steps if hasattr(step, "kernel"))
 
 
@@ -108,7 +121,7 @@ def bytes_product():
 
 def text_of(graph, calling):
     """The text of the kernel that calls a function."""
-    steps = on_processor(plan(graph, tiles=True)).steps
+    steps = on_processor(plan(graph, tiles=FLOATS)).steps
     (found,) = [text for step in steps if isinstance(step, Run) if f"@{calling}(" in (text := function_of(step).text)]
     return found
 

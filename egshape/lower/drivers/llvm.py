@@ -62,7 +62,7 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
     machine = native.host_machine()
-    tiles, widens = gemm.multiplies_tiles(machine.features), gemm.widens_halves(machine.features)
+    tiles, widens = gemm.by_tiles(machine.features), gemm.widens_halves(machine.features)
     program = on_processor(in_place(plan(graph, facts, tiles=tiles, widens=widens)))
     redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
     made = module(program, partial(Cpu, redzones=redzones), reuse=not redzones)

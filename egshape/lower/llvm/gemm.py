@@ -203,9 +203,11 @@ _ROUTINES = {BLOCK: ("tile", "pack", "dots"), REACH: ("reach",), RUNS: ("runs",)
 """What is compiled together, as an object of its own."""
 
 
-def multiplies_tiles(features: str) -> bool:
-    """Whether a CPU of these features multiplies bf16 by tiles."""
-    return tiles.tiled("bf16", frozenset(features.split(",")))
+def by_tiles(features: str) -> tuple[str, ...]:
+    """The floats that a CPU of these features multiplies by tiles, if EGSHAPE_TILES says no less."""
+    if not tiles.tiled("bf16", frozenset(features.split(","))):
+        return ()
+    return ("bf16", "f16") if tiles.used() == "narrow" else ("bf16", "f16", "f32")
 
 
 def widens_halves(features: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.hints import install
 from egshape.lower.common import cache
-from egshape.lower.llvm import gemm, library, ops
+from egshape.lower.llvm import gemm, library, ops, tiles
 from egshape.lower.llvm.functions import scales
 from egshape.lower.llvm.writer import HINTS
 from egshape.runtime.abi.tiles import has_tiles
@@ -56,7 +56,7 @@ def host_machine() -> Machine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
-    if not has_tiles():
+    if not has_tiles() or tiles.used() == "none":
         features.update({name: False for name in features if name.startswith("amx-")})
     version = ".".join(map(str, binding.llvm_version_info))
     return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten(), version)

@@ -31,9 +31,13 @@ from egshape.lower.llvm.tile_steps import (
     depth,
 )
 from egshape.plan.ir.packs import ROOM_BYTES, TILES_ALONE
+from egshape.switches import wished
 
 HELD = "ptr %held"
 """Where a kernel keeps which shapes the registers have."""
+SWITCH, WORDS = "EGSHAPE_TILES", ("none", "narrow", "all")
+"""What is multiplied by tiles: nothing, what is narrower than f32, or f32 too where that is faster while no neighbour
+uses the same unit, which hyperthreads and virtual machines share."""
 LEAST_ROWS = 4
 """From here tiles are faster than vectors."""
 _MOST = 4
@@ -47,6 +51,11 @@ def tiled(dtype: str, features: frozenset[str]) -> bool:
     if dtype not in ("bf16", *PARTS, *STEPS):
         return False
     return {"+amx-tile", "+amx-int8" if dtype in STEPS else "+amx-bf16"} <= features
+
+
+def used() -> str:
+    """The word that says what is multiplied by tiles. Raises EgshapeError for one that is none."""
+    return wished(SWITCH, WORDS) or "all"
 
 
 def text(dtype: str, runs: bool = False) -> str:

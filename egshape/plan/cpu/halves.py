@@ -51,7 +51,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     d = axes_of(p, op)
     k, m, n = (total(size for _, size in axes) for axes in (d.deep, d.rows, d.columns))
     left, right = Operand(p, op, d, 0), Operand(p, op, d, 1)
-    most = BESIDE_TILES if p.target.tiles else ALONE
+    most = BESIDE_TILES if "f16" in p.target.tiles else ALONE
     turned = n is ONE or (m is not ONE and left.constant and not right.constant)
     if turned:
         left, right, m, n = right, left, n, m
@@ -70,7 +70,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
         p.buffer(cluster.result)
     elif (narrow := _narrow(right, k, n, m)) is not None and m.const is not None and m.const <= most:
         panels_of(_widened(left), narrow)
-    elif left.dtype == "f16" and p.target.tiles:
+    elif left.dtype == "f16" and "f16" in p.target.tiles:
         some = None if narrow is None else Few(most, _first_rows(left, minimum(m, most), k), narrow)
         panels_of(parts.rows(left, k), replace(parts.panels(right, k, n), few=m, elements="f16"), some)
     elif left.dtype == "bf16":
@@ -89,7 +89,7 @@ def _narrow(side: Operand, k: Dim, n: Dim, m: Dim) -> Right | None:
     """The panels of a constant of f16, as it is, if they are of use for ``m`` rows."""
     target = side.p.target
     many = m.const is not None and m.const > BESIDE_TILES
-    if side.dtype != "f16" or not target.widens or (target.tiles and many):
+    if side.dtype != "f16" or not target.widens or ("f16" in target.tiles and many):
         return None
     data = constant(side, k, n, np.asarray, "f16")
     return None if data is None else replace(panels(side, k, n, data), few=m, elements=NARROW)

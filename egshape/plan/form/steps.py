@@ -74,8 +74,8 @@ class Target:
     """Loops of a block that are planned as kernels, with what is planned with them."""
     in_parts: bool = False
     """Whether a program on many images is run on some of them after the others."""
-    tiles: bool = False
-    """Whether products of bf16 are so fast that one of f16 is best made of four of them."""
+    tiles: Collection[str] = ()
+    """The floats whose products are best made of bf16, which it multiplies by tiles."""
     widens: bool = False
     """Whether f16 are widened so fast that products best read constants of f16 as they are."""
 

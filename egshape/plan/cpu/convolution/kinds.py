@@ -35,9 +35,9 @@ def is_product(op: Op) -> bool:
 def in_parts(p: Steps, op: Op) -> bool:
     """Whether it is one of sums of f32 of numbers in parts: a constant kernel, channels last, and enough products of
     each element of the input."""
-    if not p.target.tiles or not is_product(op):
-        return False
     a, kernel = op.attrs, op.operands[1].type.dims
+    if not is_product(op) or a["dtype"] not in p.target.tiles:
+        return False
     *_, k_in, k_out, k_space, _, o_feature, _ = a["numbers"]
     if summed_in(a["dtype"]) != "f32" or a["feature_groups"] != 1 or o_feature != op.result.type.rank - 1:
         return False

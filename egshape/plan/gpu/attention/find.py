@@ -24,10 +24,10 @@ from egshape.plan.form.dots import converted
 from egshape.plan.form.matrices import Axes, Dot, axes_of, loops, parts
 from egshape.plan.form.steps import Steps
 from egshape.plan.gpu.attention.softmax import Softmax, is_move, matched
-from egshape.plan.gpu.switches import wished
 from egshape.plan.ir.loops import Attend, Call, Expr, Let, Store, Test, Var
 from egshape.plan.ir.visit import Moved
 from egshape.plan.ir.walk import dims
+from egshape.switches import wished
 
 SWITCH = "EGSHAPE_CUDA_ATTENTION"
 """Environment: ``fused`` or ``library`` instead of what ``pays`` says."""

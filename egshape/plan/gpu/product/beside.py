@@ -17,7 +17,7 @@ from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 from egshape.plan.form.folding import Arrays
 from egshape.plan.gpu.product.find import by_library
-from egshape.plan.gpu.switches import wished
+from egshape.switches import wished
 
 SWITCH = "EGSHAPE_CUDA_BESIDE"
 """Environment: ``apart`` leaves products as they are, so that a benchmark can run both."""

@@ -17,7 +17,7 @@ from egshape.plan.gpu.product import library
 from egshape.plan.gpu.product.contracted import settled, tiled
 from egshape.plan.gpu.product.convolution import convolution
 from egshape.plan.gpu.product.gelu import tanh_gelu
-from egshape.plan.gpu.switches import wished
+from egshape.switches import wished
 
 LIBRARY = frozenset((("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32")))
 """Dtypes of operands and result that the library multiplies."""

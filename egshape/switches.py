@@ -1,4 +1,4 @@
-"""Choices of the planner that a benchmark makes otherwise: words in the environment."""
+"""Choices of the compiler that the environment makes otherwise, by words."""
 
 from __future__ import annotations
 
