@@ -36,13 +36,14 @@ from egshape.rulelang.lint import Given, check_rulesets
 from egshape.rulelang.lint import given as given_by
 from egshape.rulelang.loader import Loader, unsaved
 from egshape.rulelang.provenance import desugar
-from egshape.rulelang.rulefile import Rule, RuleFile, read_rule_file
+from egshape.rulelang.rulefile import UNKNOWN_RULE, Rule, RuleFile, read_rule_file, unknown_listed
 from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_decl import SizeDecl
 
 BATCH = 8_000
 """Characters of a text that are checked at once, in about 20 ms."""
-_NAMES = re.compile(r':name\s+"([^"]+)"')
+_NAMES = re.compile(r'^[^;\n]*:name\s+"([^"]+)"', re.MULTILINE)
+_RULES = re.compile(r"^\((?:rule|rewrite|birewrite)\b", re.MULTILINE)
 _CONTRACTS = re.compile(r"^\((?:contract|define)\b", re.MULTILINE)
 
 
@@ -95,8 +96,18 @@ class Document:
         sizes, needed = (tuple(each.text for each in found) for found in (self._context[1:], self._needed))
         own = header and (header.name, header.at_once)
         given = self._given
-        taken = given and (given.words, given.tensors, given.names.intersection(_NAMES.findall(self.text)))
+        taken = given and (given.words, given.tensors, given.names.intersection(self._named))
         return under(self.memory.problems, (own, taken, sizes, needed, REGISTRY.version))
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The names of its rules, also of those that cannot be read."""
+        return frozenset(_NAMES.findall(self.text))
+
+    def _unknown_listed(self) -> Iterator[Diagnostic]:
+        """Rules that the header names and that are nowhere."""
+        nameless = len(_RULES.findall(self.text)) > len(_NAMES.findall(self.text))
+        return unknown_listed(self.file, None if nameless else self._named)
 
     @cached_property
     def _given(self) -> Given | None:
@@ -138,9 +149,11 @@ class Document:
 
     @property
     def found(self) -> tuple[Diagnostic, ...]:
-        """What is wrong with what was checked so far, in order of place; once that is all, also rules of one name."""
+        """What is wrong with what was checked so far, in order of place, and rules that the header names and that are
+        nowhere; once that is all, also rules of one name."""
         found = [moved_problem(problem, each.first - 1)
                  for each in self._chunks for problem in self._mistakes.get(each.text, ())]  # fmt: skip
+        found += self._unknown_listed()
         doubles = self._doubles() if not self.unchecked else ()
         return tuple(sorted([*found, *doubles], key=lambda each: (each.at.line, each.at.column)))
 
@@ -188,10 +201,11 @@ class Document:
             self._check([each])
 
     def _checked(self, text: str) -> tuple[Diagnostic, ...]:
+        """What is wrong with a part of the file; rules that the header names may be in another."""
         item = str(self.path)
         with unsaved({self.path: text}):
             found = check_rulesets([item], preludes()).problems
-        return tuple(each for each in found if each.at.file == item)
+        return tuple(each for each in found if each.at.file == item and each.code != UNKNOWN_RULE)
 
     def _twice(
         self, missing: Sequence[str], texts: Sequence[str], before: Sequence[int], problems: Iterable[Diagnostic]

@@ -20,7 +20,7 @@ from egshape.rulelang.examples import build_example, read_example
 from egshape.rulelang.loader import Loader, load_rulesets, opened, shipped_rulesets
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import declarations, desugar
-from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, facts_of, is_prelude
+from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, facts_of, is_prelude, unknown_listed
 from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_examples import SizeQuestion
 from egshape.rulelang.size_functions import refuse_late, without_rules
@@ -138,7 +138,7 @@ class _Check:
         loader = Loader(self.preludes, provenance=True)
         found, folder = opened(item, "")
         self.sources[found.file] = found.text
-        self.problems += found.problems
+        self.problems += [*found.problems, *unknown_listed(found, found.named)]
         header = found.header
         if header is None or not self._needed(loader, header, folder, found):
             return

@@ -167,6 +167,14 @@ def test_a_rule_that_only_the_engine_can_use(tmp_path: Path) -> None:
     assert only.code == "at-once" and only.rule == "my.gcd/nested"
 
 
+def test_a_header_that_names_a_rule_that_is_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "gcd.egg"
+    path.write_text(EXAMPLES["gcd"].read_text().replace("; only at once: swapped", "; only at once: swaped"))
+    with pytest.raises(EgshapeError, match="no rule of this file is named my") as found:
+        egshape.prove("gcd(a, a) == a", rules=str(path))
+    assert found.value.where.endswith("gcd.egg:7:17") and found.value.hint == "did you mean swapped?"
+
+
 NESTED = """
 ; gcd(a*b, a) >= 0
 (rule ((= d (gcd (Mul a b) a))) ((set (lo d) 0)) :ruleset my.gcd :name "my.gcd/nested")
