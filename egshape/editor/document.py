@@ -44,6 +44,7 @@ BATCH = 8_000
 """Characters of a text that are checked at once, in about 20 ms."""
 _NAMES = re.compile(r'^[^;\n]*:name\s+"([^"]+)"', re.MULTILINE)
 _RULES = re.compile(r"^\((?:rule|rewrite|birewrite)\b", re.MULTILINE)
+_DECLARED = re.compile(r"^\((?!(?:rule|rewrite|birewrite)\b)[^\s();\"]+\s+\(?([^\s();\"]+)", re.MULTILINE)
 _CONTRACTS = re.compile(r"^\((?:contract|define)\b", re.MULTILINE)
 
 
@@ -97,12 +98,18 @@ class Document:
         own = header and (header.name, header.at_once)
         given = self._given
         taken = given and (given.words, given.tensors, given.names.intersection(self._named))
-        return under(self.memory.problems, (own, taken, sizes, needed, REGISTRY.version))
+        return under(self.memory.problems, (own, taken, sizes, needed, self._unread_names, REGISTRY.version))
 
     @cached_property
     def _named(self) -> frozenset[str]:
         """The names of its rules, also of those that cannot be read."""
         return frozenset(_NAMES.findall(self.text))
+
+    @cached_property
+    def _unread_names(self) -> frozenset[str]:
+        """The names of declarations that cannot be read, wherever they stand, if something is called so."""
+        names = set(_DECLARED.findall(self.text)) - {each.name for each in self.file.sizes}
+        return frozenset(each for each in names if _is_called(each, self.text))
 
     def _unknown_listed(self) -> Iterator[Diagnostic]:
         """Rules that the header names and that are nowhere."""
@@ -204,7 +211,7 @@ class Document:
         """What is wrong with a part of the file; rules that the header names may be in another."""
         item = str(self.path)
         with unsaved({self.path: text}):
-            found = check_rulesets([item], preludes()).problems
+            found = check_rulesets([item], preludes(), unread=self._unread_names).problems
         return tuple(each for each in found if each.at.file == item and each.code != UNKNOWN_RULE)
 
     def _twice(
@@ -363,6 +370,12 @@ class Document:
 def _by_text(texts: Sequence[str], found: Iterable[T]) -> dict[str, T]:
     """What was found in chunks, by their text; of two that are equal, in the first."""
     return dict(reversed(list(zip(texts, found, strict=True))))
+
+
+def _is_called(name: str, text: str) -> bool:
+    """Whether a rule or an example of a text calls something by a name."""
+    name = re.escape(name)
+    return re.search(rf"\({name}[\s)]|\b{name}\(", text) is not None
 
 
 def _is_double(problem: Diagnostic, file: str) -> bool:

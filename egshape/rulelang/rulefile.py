@@ -6,7 +6,7 @@ rulesets/README.md is the law. Mistakes are collected, so that `egshape rules ch
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -103,7 +103,7 @@ class RuleFile:
     """What one file holds: `header` is None, and `rules` and `declarations` are empty, where it cannot be read.
 
     `listed` are the rules that the header names, `named` those that commands name, also wrong ones; None where one has
-    no name, which may be any."""
+    no name, which may be any. `unread` are the names that wrong declarations give, of which uses are no mistakes."""
 
     file: str
     text: str
@@ -114,6 +114,7 @@ class RuleFile:
     sizes: tuple[SizeDecl, ...] = ()
     listed: tuple[Listed, ...] = ()
     named: frozenset[str] | None = None
+    unread: frozenset[str] = frozenset()
 
 
 def is_prelude(name: str) -> bool:
@@ -160,7 +161,8 @@ def read_rule_file(text: str, file: str) -> RuleFile:
             rules[rule.name] = rule
     names = [_name(item) for item in expressions if isinstance(item, List) and item.head in _RULES]
     named = None if None in names else frozenset(each.value for each in names if each is not None)
-    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems), tuple(sizes), listed, named)
+    unread = frozenset(_declared(expressions)) - {each.name for each in sizes}
+    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems), tuple(sizes), listed, named, unread)
 
 
 def unknown_listed(found: RuleFile, named: Collection[str] | None) -> Iterator[Diagnostic]:
@@ -180,6 +182,14 @@ def _of_syntax(error: EgshapeError, file: str) -> Diagnostic:
     """The diagnostic of an error of the reader, which gives file:line:column."""
     *_, line, column = error.where.rsplit(":", 2)
     return Diagnostic("syntax", error.message, Position(file, int(line), int(column)), error.hint)
+
+
+def _declared(expressions: Iterable[SExpr | Comment]) -> Iterator[str]:
+    """The names that a file declares, or would if the word in front of them were another."""
+    for item in expressions:
+        if isinstance(item, List) and len(item.items) > 1 and item.head not in _RULES:
+            named = item.items[1]
+            yield named.head if isinstance(named, List) else named.text
 
 
 def _header(
