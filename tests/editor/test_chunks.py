@@ -22,7 +22,7 @@ FILES = [ROOT / "rulesets/tensor/slice.egg", ROOT / "rulesets/size/relu.egg", RO
 
 
 def whole(path: Path, text: str) -> list[tuple[str, int, int, str]]:
-    """What is wrong with a text that is read at once, in order of place; of a command that cannot be read, that alone."""
+    """What is wrong with a text that is read at once, in order of place; of an unreadable command that alone."""
     item, declared = str(path), frozenset(re.findall(r"^\(size\s+(\w+)", text, re.MULTILINE))
     readable_text, found = readable(text, item)
     with unsaved({path: readable_text}):
@@ -138,7 +138,7 @@ def test_of_a_header_only_what_it_gives_counts(monkeypatch: pytest.MonkeyPatch) 
     first = Document(path, text, memory).problems
     assert [each.code for each in first] == ["no-name"]
     more = Document(path, text.replace("tensor.types", "tensor.types, size.relu"), memory)
-    assert more.unchecked == [more._chunks[0].text] and more.problems == first
+    assert more.unchecked == [more.chunks[0].text] and more.problems == first
     lost, asked = Document(path, text.replace("tensor.types", "tensor.typse"), memory), list[str]()
     monkeypatch.setattr("egshape.editor.document.BATCH", 1)
     monkeypatch.setattr(Document, "_checked", lambda self, read: asked.append(read) or before(self, read))
