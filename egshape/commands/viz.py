@@ -96,10 +96,13 @@ def viz(
     still = False
     if output is not None and output.suffix in (".svg", ".png"):
         from egshape.viz.dot import has_dot, needs_dot
+        from egshape.viz.report.raster import needs_raster
 
-        still = output.suffix == ".svg" and not has_dot() and around is None and stage in _STILL
+        still = not has_dot() and around is None and stage in _STILL
         if not still:
             needs_dot(output.suffix.removeprefix("."))
+        elif output.suffix == ".png":
+            needs_raster()
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":
@@ -237,9 +240,12 @@ _STILL: dict[Stage, Callable[[_Request], str]] = {Stage.input: _still_input, Sta
 
 def _write(text: str, output: Path | None, laid_out: bool) -> None:
     from egshape.viz.dot import render
+    from egshape.viz.report.raster import png
 
     if output is None:
         put(text.rstrip("\n"))
+    elif laid_out and output.suffix == ".png":
+        write_atomic(output, png(text))
     elif output.suffix == ".dot" or laid_out:
         write_atomic(output, text)
     else:

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 CONTEXTS = 8
 _BEGINS = re.compile(r"\((rule|rewrite|birewrite|size)\b")
+_RULES = frozenset(("rule", "rewrite", "birewrite"))
+_COMMAND = re.compile(r"^\(([^\s();\"]+)(?:\s+\(?([^\s();\"]+))?", re.MULTILINE)
 _SIZE = re.compile(r"\(size\s+([^\s();\"]+)")
 _NAME, _SAID = (re.compile(rf'^[^;\n]*:{key}\s+"([^"]+)"', re.MULTILINE) for key in ("name", "(?:is|python)"))
 
@@ -34,10 +36,17 @@ class Chunk:
     first: int
     text: str
 
-    @property
-    def is_size(self) -> bool:
-        """Whether it declares a size function."""
-        return re.search(r"^\(size\b", self.text, re.MULTILINE) is not None
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the letters of a chunk say, whether it can be read or not: the names of rules, how many rules there are, the
+    names that other commands declare; whether it declares a size function, or the contract of an op."""
+
+    named: tuple[str, ...]
+    rules: int
+    declared: tuple[str, ...]
+    size: bool
+    contract: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +101,37 @@ def forget(kept: dict[Hashable, Any]) -> None:
 def chunks(text: str) -> tuple[Chunk, ...]:
     """The chunks of a text, in order: what stands before the first rule, then a rule each, with the comment right above
     it and all that follows it. Where no empty line is below the header, it and the first rule are one."""
-    lines = text.split("\n")
-    starts = [0]
-    for number, line in enumerate(lines):
-        if _BEGINS.match(line):
-            start = number
-            while start > starts[-1] and _is_comment(lines[start - 1]):
-                start -= 1
+    starts, lines = [0], [1]
+    place = text.find("\n(") + 1
+    while place:
+        if _BEGINS.match(text, place):
+            start = _with_comment(text, place, starts[-1])
             if start > starts[-1]:
+                lines.append(lines[-1] + text.count("\n", starts[-1], start))
                 starts.append(start)
-    return tuple(
-        Chunk(start + 1, "\n".join(lines[start:end]))
-        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
-    )
+        place = text.find("\n(", place) + 1
+    ends = [*(start - 1 for start in starts[1:]), len(text)]
+    return tuple(Chunk(line, text[start:end]) for line, start, end in zip(lines, starts, ends, strict=True))
+
+
+def _with_comment(text: str, place: int, first: int) -> int:
+    """Where the comment begins that stands right above a line; of two places in a text, not before the other."""
+    while place > first:
+        before = text.rfind("\n", 0, place - 1) + 1
+        if not _is_comment(text[before : before + 2]):
+            break
+        place = before
+    return place
+
+
+@lru_cache(maxsize=10_000)
+def said(text: str) -> Said:
+    """What the letters of a chunk say."""
+    commands = _COMMAND.findall(text)
+    heads = [head for head, _ in commands]
+    declared = tuple(name for head, name in commands if name and head not in _RULES)
+    rules = sum(head in _RULES for head in heads)
+    return Said(tuple(_NAME.findall(text)), rules, declared, "size" in heads, "contract" in heads or "define" in heads)
 
 
 def symbol(chunk: Chunk) -> Symbol | None:

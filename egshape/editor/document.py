@@ -13,6 +13,7 @@ from pathlib import Path
 from egshape.editor.chunks import (
     Chunk,
     Memory,
+    Said,
     Symbol,
     T,
     apart,
@@ -21,6 +22,7 @@ from egshape.editor.chunks import (
     joined,
     moved_problem,
     moved_rule,
+    said,
     symbol,
     under,
 )
@@ -36,14 +38,12 @@ from egshape.rulelang.lint import Given, check_rulesets
 from egshape.rulelang.lint import given as given_by
 from egshape.rulelang.loader import Loader, unsaved
 from egshape.rulelang.provenance import desugar
-from egshape.rulelang.rulefile import Rule, RuleFile, read_rule_file
+from egshape.rulelang.rulefile import UNKNOWN_RULE, Rule, RuleFile, read_rule_file, unknown_listed
 from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_decl import SizeDecl
 
 BATCH = 8_000
 """Characters of a text that are checked at once, in about 20 ms."""
-_NAMES = re.compile(r':name\s+"([^"]+)"')
-_CONTRACTS = re.compile(r"^\((?:contract|define)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -55,19 +55,25 @@ class Document:
     memory: Memory = field(default_factory=Memory, compare=False)
     """What was known of an earlier state of the file."""
 
-    @property
+    @cached_property
     def is_contracts(self) -> bool:
         """Whether the file holds contracts of ops, and no rules."""
-        return _CONTRACTS.search(self.text) is not None
+        return any(each.contract for each in self._said)
 
     @cached_property
-    def _chunks(self) -> tuple[Chunk, ...]:
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Its parts, a rule each, in order."""
         return chunks(self.text)
+
+    @cached_property
+    def _said(self) -> tuple[Said, ...]:
+        return tuple(said(each.text) for each in self.chunks)
 
     @cached_property
     def _context(self) -> tuple[Chunk, ...]:
         """What all rules stand under: the header, and size functions."""
-        return (self._chunks[0], *(each for each in self._chunks[1:] if each.is_size))
+        first, *others = zip(self.chunks, self._said, strict=True)
+        return (first[0], *(each for each, words in others if words.size))
 
     @cached_property
     def file(self) -> RuleFile:
@@ -95,8 +101,24 @@ class Document:
         sizes, needed = (tuple(each.text for each in found) for found in (self._context[1:], self._needed))
         own = header and (header.name, header.at_once)
         given = self._given
-        taken = given and (given.words, given.tensors, given.names.intersection(_NAMES.findall(self.text)))
-        return under(self.memory.problems, (own, taken, sizes, needed, REGISTRY.version))
+        taken = given and (given.words, given.tensors, given.names.intersection(self._named))
+        return under(self.memory.problems, (own, taken, sizes, needed, self._unread_names, REGISTRY.version))
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The names of its rules, also of those that cannot be read."""
+        return frozenset(name for each in self._said for name in each.named)
+
+    @cached_property
+    def _unread_names(self) -> frozenset[str]:
+        """The names of declarations that cannot be read, wherever they stand, if something is called so."""
+        names = {name for each in self._said for name in each.declared} - {each.name for each in self.file.sizes}
+        return frozenset(each for each in names if _is_called(each, self.text))
+
+    def _unknown_listed(self) -> Iterator[Diagnostic]:
+        """Rules that the header names and that are nowhere."""
+        nameless = any(each.rules > len(each.named) for each in self._said)
+        return unknown_listed(self.file, None if nameless else self._named)
 
     @cached_property
     def _given(self) -> Given | None:
@@ -113,13 +135,13 @@ class Document:
     @cached_property
     def _placed(self) -> tuple[tuple[int, Rule], ...]:
         """The rules of this file, as if the chunk of each began in line 1, with the number of lines before it."""
-        self._read(self._unread([each.text for each in self._chunks]))
-        return tuple((each.first - 1, rule) for each in self._chunks for rule in self._rules[each.text])
+        self._read(self._unread([each.text for each in self.chunks]))
+        return tuple((each.first - 1, rule) for each in self.chunks for rule in self._rules[each.text])
 
     @cached_property
     def unchecked(self) -> list[str]:
         """The chunks of which it is not known yet what is wrong with them; it becomes shorter by ``check_some``."""
-        texts = dict.fromkeys(each.text for each in self._chunks)
+        texts = dict.fromkeys(each.text for each in self.chunks)
         self.memory.keep(texts)
         return [] if self.is_contracts else [text for text in texts if text not in self._mistakes]
 
@@ -138,9 +160,11 @@ class Document:
 
     @property
     def found(self) -> tuple[Diagnostic, ...]:
-        """What is wrong with what was checked so far, in order of place; once that is all, also rules of one name."""
+        """What is wrong with what was checked so far, in order of place, and rules that the header names and that are
+        nowhere; once that is all, also rules of one name."""
         found = [moved_problem(problem, each.first - 1)
-                 for each in self._chunks for problem in self._mistakes.get(each.text, ())]  # fmt: skip
+                 for each in self.chunks for problem in self._mistakes.get(each.text, ())]  # fmt: skip
+        found += self._unknown_listed()
         doubles = self._doubles() if not self.unchecked else ()
         return tuple(sorted([*found, *doubles], key=lambda each: (each.at.line, each.at.column)))
 
@@ -188,10 +212,11 @@ class Document:
             self._check([each])
 
     def _checked(self, text: str) -> tuple[Diagnostic, ...]:
+        """What is wrong with a part of the file; rules that the header names may be in another."""
         item = str(self.path)
         with unsaved({self.path: text}):
-            found = check_rulesets([item], preludes()).problems
-        return tuple(each for each in found if each.at.file == item)
+            found = check_rulesets([item], preludes(), unread=self._unread_names).problems
+        return tuple(each for each in found if each.at.file == item and each.code != UNKNOWN_RULE)
 
     def _twice(
         self, missing: Sequence[str], texts: Sequence[str], before: Sequence[int], problems: Iterable[Diagnostic]
@@ -230,7 +255,7 @@ class Document:
     def laid_out(self) -> str:
         """The text in the one layout. Raises EgshapeError for a rule whose parentheses are not balanced."""
         out = ""
-        for each in self._chunks:
+        for each in self.chunks:
             out += self._layout(each.text)
             empty = not each.text.rpartition("\n")[2].strip()
             out += "\n" if empty and out and not out.endswith("\n\n") else ""
@@ -278,7 +303,7 @@ class Document:
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The rules and size functions of this file, in order."""
-        return tuple(filter(None, map(symbol, self._chunks)))
+        return tuple(filter(None, map(symbol, self.chunks)))
 
     # -- places ----
 
@@ -292,11 +317,11 @@ class Document:
 
     def _place(self, line: int) -> int:
         """The number of the chunk that a line is in."""
-        return max(0, bisect_right(self._chunks, line, key=lambda each: each.first) - 1)
+        return max(0, bisect_right(self.chunks, line, key=lambda each: each.first) - 1)
 
     def rule_at(self, line: int) -> Rule | None:
         """The rule of this file that a line is in, with what is written around it."""
-        chunk = self._chunks[self._place(line)]
+        chunk = self.chunks[self._place(line)]
         self._read(self._unread([chunk.text]))
         rules = [moved_rule(rule, chunk.first - 1) for rule in self._rules[chunk.text]]
         return next((each for each in rules[::-1] if each.line <= line), rules[0] if rules else None)
@@ -309,7 +334,7 @@ class Document:
 
     def _rule(self, name: str) -> Rule | None:
         """The rule of a name: of this file, of those beside it that it needs, or a shipped one."""
-        holding = [each for each in self._chunks if f'"{name}"' in each.text]
+        holding = [each for each in self.chunks if f'"{name}"' in each.text]
         self._read(self._unread([each.text for each in holding]))
         own = [moved_rule(rule, each.first - 1) for each in holding for rule in self._rules[each.text]]
         beside = (rule for file in self._needed for rule in file.rules)
@@ -335,7 +360,7 @@ class Document:
     def sort_of(self, rule: Rule, variable: str) -> str:
         """The sort of a variable of a rule, "" where it cannot be told."""
         loader = Loader(preludes(), provenance=False)
-        chunk = self._chunks[self._place(rule.command.at.line)]
+        chunk = self.chunks[self._place(rule.command.at.line)]
         texts = dict.fromkeys(each.text for each in (*self._context, chunk))
         try:
             with unsaved({self.path: readable(joined(list(texts))[0], str(self.path))[0]}):
@@ -349,6 +374,12 @@ class Document:
 def _by_text(texts: Sequence[str], found: Iterable[T]) -> dict[str, T]:
     """What was found in chunks, by their text; of two that are equal, in the first."""
     return dict(reversed(list(zip(texts, found, strict=True))))
+
+
+def _is_called(name: str, text: str) -> bool:
+    """Whether a rule or an example of a text calls something by a name."""
+    name = re.escape(name)
+    return re.search(rf"\({name}[\s)]|\b{name}\(", text) is not None
 
 
 def _is_double(problem: Diagnostic, file: str) -> bool:

@@ -9,17 +9,18 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
-from pygls.workspace import ServerTextPosition, ServerTextRange, TextDocument
+from pygls.workspace import PositionCodec, ServerTextPosition, ServerTextRange, TextDocument
 
 from egshape import __version__
 from egshape.editor import answers
-from egshape.editor.chunks import Memory
+from egshape.editor.chunks import Chunk, Memory, symbol
 from egshape.editor.document import Document
 from egshape.editor.trials import Trials
 from egshape.editor.words import Place, shipped
@@ -35,6 +36,11 @@ SOON, OFTEN = 0.04, 0.3
 """Seconds of checking after which what was found is told for the first time, and again, until all is checked."""
 BEHIND = 1 << 30
 """A column behind the end of every line."""
+STILL = 1.0
+"""Seconds after the last change in which all garbage is collected; never while one waits, since of a large file that
+takes as long as an answer."""
+PART = 0.01
+"""Seconds after which a part ends, once what it is at is found out."""
 TURN = 0.001
 """Seconds between two parts, in which a question is read: that takes several turns of the loop."""
 UNCHECKED = "unchecked"
@@ -52,6 +58,30 @@ _KINDS = {
 }
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a text, and how a client counts in them."""
+
+    lines: Sequence[str]
+    codec: PositionCodec
+
+    def range(self, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
+        """From one place to another, counted from 1; places that are not there are brought to the nearest."""
+        (first, column, plain), (last, behind, too) = self._inside(*start), self._inside(*end)
+        if plain and too:  # the units are the same
+            return types.Range(types.Position(first, column), types.Position(last, behind))
+        at, to = ServerTextPosition(first, column), ServerTextPosition(last, behind)
+        return self.codec.range_to_client_units(self.lines, ServerTextRange(at, to))
+
+    def _inside(self, line: int, column: int) -> tuple[int, int, bool]:
+        """A place that is there, counted from 0, and whether only plain letters stand in its line."""
+        if not self.lines:
+            return 0, 0, True
+        line = max(0, min(line, len(self.lines)) - 1)
+        text = self.lines[line]
+        return line, max(0, min(column - 1, len(text.rstrip("\r\n")))), text.isascii()
+
+
 class Server(LanguageServer):
     """The state of one session: what was found out of saved files, and what is under way."""
 
@@ -62,7 +92,8 @@ class Server(LanguageServer):
         self.tests = tests
         self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._documents: dict[str, tuple[int | None, str, Document]] = {}
-        self._lines: tuple[str, int | None, Sequence[str]] = ("", None, ())
+        self._outlines: dict[str, dict[Chunk, types.DocumentSymbol | None]] = {}
+        self._lines: tuple[str, int | None, Lines] = ("", None, Lines((), PositionCodec()))
 
     def document(self, uri: str) -> Document:
         """The file as it is now; its answers are kept until it changes."""
@@ -83,16 +114,23 @@ class Server(LanguageServer):
         found = self.source(uri).position_from_client_units(position)
         return found.line + 1, found.character + 1
 
-    def range(self, uri: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
-        """From one place to another as the client counts; places that are not there are brought to the nearest."""
+    def lines(self, uri: str) -> Lines:
+        """The lines of a text, which are made anew only when it changes."""
         source = self.source(uri)
         if self._lines[:2] != (uri, source.version):
-            self._lines = uri, source.version, source.lines  # made anew whenever they are asked for
-        lines = self._lines[2]
-        at, to = (_inside(lines, line - 1, column - 1) for line, column in (start, end))
-        if all(lines[each.line].isascii() for each in (at, to) if lines):  # the units are the same
-            return types.Range(types.Position(at.line, at.character), types.Position(to.line, to.character))
-        return source.position_codec.range_to_client_units(lines, ServerTextRange(at, to))
+            self._lines = uri, source.version, Lines(source.lines, source.position_codec)
+        return self._lines[2]
+
+    def range(self, uri: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
+        """From one place to another as the client counts; places that are not there are brought to the nearest."""
+        return self.lines(uri).range(start, end)
+
+    def outline(self, uri: str) -> list[types.DocumentSymbol]:
+        """The rules and size functions of a file; what the last answer said of a chunk that is where it was stays."""
+        lines, last = self.lines(uri), self._outlines.get(uri, {})
+        now = {each: last.get(each) or _outlined(each, lines) for each in self.document(uri).chunks}
+        self._outlines[uri] = now
+        return [each for each in now.values() if each is not None]
 
     def start(self, kind: str, uri: str, work: Callable[[], Any]) -> None:
         """Begin some work on a file, in place of what was under way there of this kind."""
@@ -104,6 +142,7 @@ class Server(LanguageServer):
     def stop(self, uri: str) -> None:
         """End all work on a file, and forget it."""
         self._documents.pop(uri, None)
+        self._outlines.pop(uri, None)
         for key in [key for key in self.tasks if key[1] == uri]:
             self.tasks.pop(key).cancel()
 
@@ -131,13 +170,17 @@ class Server(LanguageServer):
         due = time.monotonic() + SOON
         try:
             while document.unchecked:
-                document.check_some()
+                until = time.monotonic() + PART
+                while document.unchecked and time.monotonic() < until:
+                    document.check_some()
                 if document.unchecked and time.monotonic() > due:
                     remark = _remark(UNCHECKED, f"{len(document.unchecked)} rules are not checked yet")
                     say([remark, *(self.diagnostic(uri, each) for each in document.found)])
                     due = time.monotonic() + OFTEN
                 await asyncio.sleep(TURN)  # the text may have changed meanwhile, which ends this
             say(self.all_wrong(uri, document))
+            await asyncio.sleep(STILL)
+            gc.collect()
         except Exception as error:  # what was told of an earlier text must not stay
             say([_remark("internal", f"the check ended by a fault of egshape: {type(error).__name__}: {error}")])
             raise
@@ -180,10 +223,15 @@ class Server(LanguageServer):
         self.check(uri)
 
 
-def _inside(lines: Any, line: int, column: int) -> ServerTextPosition:
-    line = max(0, min(line, len(lines) - 1))
-    width = len(lines[line].rstrip("\r\n")) if lines else 0
-    return ServerTextPosition(line, max(0, min(column, width)))
+def _outlined(chunk: Chunk, lines: Lines) -> types.DocumentSymbol | None:
+    """What an outline shows of a chunk."""
+    found = symbol(chunk)
+    if found is None:
+        return None
+    whole = lines.range((found.first, 1), (found.last, BEHIND))
+    head = lines.range((found.line, 1), (found.line, 2 + len(found.kind)))
+    kind = types.SymbolKind.Function if found.kind == "size" else types.SymbolKind.Event
+    return types.DocumentSymbol(found.name, kind, whole, head, detail=found.about)
 
 
 def _remark(code: str, message: str) -> types.Diagnostic:
@@ -205,7 +253,8 @@ def server(models: tuple[str, ...] = (), tests: bool = True) -> Server:
     _answer_places(made)
     _answer_files(made)
     shipped()  # read before the first question
-    gc.freeze()  # none of it is searched for garbage while one waits
+    gc.freeze()  # none of it is ever searched for garbage
+    gc.disable()  # nor anything while one waits
     return made
 
 
@@ -279,14 +328,7 @@ def _answer_places(made: Server) -> None:
 def _answer_files(made: Server) -> None:
     @made.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def symbols(ls: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        uri = params.text_document.uri
-        out = []
-        for each in ls.document(uri).symbols:
-            whole = ls.range(uri, (each.first, 1), (each.last, BEHIND))
-            head = ls.range(uri, (each.line, 1), (each.line, 2 + len(each.kind)))
-            kind = types.SymbolKind.Function if each.kind == "size" else types.SymbolKind.Event
-            out.append(types.DocumentSymbol(each.name, kind, whole, head, detail=each.about))
-        return out
+        return ls.outline(params.text_document.uri)
 
     @made.feature(types.TEXT_DOCUMENT_FORMATTING)
     def formatting(ls: Server, params: types.DocumentFormattingParams) -> list[types.TextEdit]:

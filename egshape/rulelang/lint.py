@@ -20,16 +20,18 @@ from egshape.rulelang.examples import build_example, read_example
 from egshape.rulelang.loader import Loader, load_rulesets, opened, shipped_rulesets
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import declarations, desugar
-from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, facts_of, is_prelude
+from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, facts_of, is_prelude, unknown_listed
 from egshape.rulelang.sexpr import Position
+from egshape.rulelang.size_decl import SizeDecl
 from egshape.rulelang.size_examples import SizeQuestion
 from egshape.rulelang.size_functions import refuse_late, without_rules
 from egshape.rulelang.termination import Rewriting, check_overlap, check_termination, rewritings
-from egshape.rulelang.typecheck import check_rule
+from egshape.rulelang.typecheck import PRIMITIVES, check_rule
 from egshape.spelling import meant
 
 TENSORS = "prelude.tensor"
-_WORD = re.compile(r"\w+")
+_CALLED = re.compile(r"\w+(?=\s*\()")
+_HEAD = re.compile(r"\(([^\s();\"]+)")
 
 
 class Declares(Protocol):
@@ -81,12 +83,18 @@ def refuse_wrong(items: Iterable[str], preludes: Mapping[str, str]) -> None:
         raise error
 
 
-def check_rulesets(items: Iterable[str], preludes: Mapping[str, str], engine: NewEngine | None = None) -> Checked:
+def check_rulesets(
+    items: Iterable[str],
+    preludes: Mapping[str, str],
+    engine: NewEngine | None = None,
+    unread: frozenset[str] = frozenset(),
+) -> Checked:
     """Check files (paths) and shipped rulesets (names), each with what it needs loaded before it.
 
-    engine: also compare the rules with all others, and let egglog load them, which finds what is left. Raises
-    EgshapeError only for a file that cannot be read and for a name that nothing has."""
-    work = _Check(preludes, engine)
+    engine: also compare the rules with all others, and let egglog load them, which finds what is left. unread: names
+    that may be declared in a part which is not given, as those in a declaration that cannot be read may be anything.
+    Raises EgshapeError only for a file that cannot be read and for a name that nothing has."""
+    work = _Check(preludes, engine, unread)
     for item in items:
         work.item(str(item))
     found = sorted(dict.fromkeys(work.problems), key=lambda each: (each.at.file, each.at.line, each.at.column))
@@ -120,7 +128,7 @@ def given(header: Ruleset, folder: Path, preludes: Mapping[str, str]) -> Given |
 class _Check:
     """The state of one ``check_rulesets``."""
 
-    def __init__(self, preludes: Mapping[str, str], engine: NewEngine | None) -> None:
+    def __init__(self, preludes: Mapping[str, str], engine: NewEngine | None, unread: frozenset[str]) -> None:
         self.preludes = preludes
         self.engine = engine
         self.rules: list[Rule] = []
@@ -128,8 +136,11 @@ class _Check:
         self.problems: list[Diagnostic] = []
         self.sources: dict[str, str] = {}
         self.others: list[Rewriting] = []
+        self.given = unread
+        self.unread: frozenset[str] = frozenset()
+        """The names of a file's declarations that cannot be read: it is told of these, and of no use of the names."""
         self.unknown: frozenset[str] = frozenset()
-        """The size functions of a file that nothing can name, since they are wrong."""
+        """They, and the size functions of a file that examples cannot name, since they are wrong."""
         if engine is not None:
             shipped = load_rulesets(shipped_rulesets(), provenance=False, preludes=preludes)
             self.others = [each for rule in shipped.rules for each in rewritings(rule, shipped.scheme)]
@@ -138,7 +149,7 @@ class _Check:
         loader = Loader(self.preludes, provenance=True)
         found, folder = opened(item, "")
         self.sources[found.file] = found.text
-        self.problems += found.problems
+        self.problems += [*found.problems, *unknown_listed(found, found.named)]
         header = found.header
         if header is None or not self._needed(loader, header, folder, found):
             return
@@ -163,6 +174,7 @@ class _Check:
                     len(header.name),
                 )
             )
+        self.unread = (found.unread | self.given) - loader.scheme.signatures.keys() - PRIMITIVES.keys()
         with self._named(loader, found):
             for rule in found.rules:
                 self._rule(rule, loader, header)
@@ -194,7 +206,7 @@ class _Check:
         outside = DECLARED.get()
         sizes = [each for each in loader.sizes if each.name not in outside]
         try:
-            functions = without_rules(sizes)
+            functions = without_rules(_told(sizes, self.unread))
         except EgshapeError as error:
             file, _, line = error.where.rpartition(":")
             own = file == found.file
@@ -202,16 +214,16 @@ class _Check:
             place = Position(found.file, int(line) if own else 1, 1)
             self.problems.append(Diagnostic("size-function", message, place, error.hint))
             functions = {}
-        self.unknown = frozenset(each.name for each in sizes) - functions.keys()
+        self.unknown = self.unread | {each.name for each in sizes} - functions.keys()
         with declared(functions):
             yield
 
     def _rule(self, rule: Rule, loader: Loader, header: Ruleset) -> None:
         plains = desugar(rule.command, rule.name, rule.ruleset)
-        found = [problem for plain in plains for problem in check_rule(plain, loader.scheme, REGISTRY)]
+        found = [problem for plain in plains for problem in check_rule(plain, loader.scheme, REGISTRY, self.unread)]
         self.problems += found
         self.problems += self._guards(rule)
-        if not found:
+        if not found and self.unread.isdisjoint(_HEAD.findall(rule.text)):
             for plain in plains:
                 try:
                     loader.logged(plain)
@@ -253,7 +265,7 @@ class _Check:
 
     def _example(self, rule: Rule, example: Example, tensors: bool) -> None:
         """An example must at least be readable, and its ops take their operands."""
-        if not self.unknown.isdisjoint(_WORD.findall(f"{example.before} {example.after}")):
+        if not self.unknown.isdisjoint(_CALLED.findall(f"{example.before} {example.after}")):
             return
         try:
             if tensors:
@@ -315,6 +327,18 @@ class _Check:
                 self.problems.append(wrong(rule.command, "engine", error.message, error.hint, rule=rule.name))
                 return  # the engine is gone
         engine.close()
+
+
+def _told(sizes: Iterable[SizeDecl], unread: Iterable[str]) -> list[SizeDecl]:
+    """The size functions whose texts call, directly or not, none of some names."""
+    beyond, out = set(unread), []
+    for decl in sizes:
+        texts = f"{decl.equal} {decl.formula} {decl.emitted} {decl.defined}"
+        if beyond.isdisjoint(_CALLED.findall(texts)):
+            out.append(decl)
+        else:
+            beyond.add(decl.name)
+    return out
 
 
 def _place_of(name: str, found: RuleFile) -> Position:

@@ -19,7 +19,16 @@ from egshape.errors import EgshapeError
 from egshape.rulelang import plugins, python_names
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import EquationLog, PlainRule, Scheme, declarations, desugar, with_provenance
-from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, is_approximate, is_prelude, read_rule_file
+from egshape.rulelang.rulefile import (
+    Example,
+    Rule,
+    RuleFile,
+    Ruleset,
+    is_approximate,
+    is_prelude,
+    read_rule_file,
+    unknown_listed,
+)
 from egshape.rulelang.sexpr import List, Position, read
 from egshape.rulelang.size_decl import SizeDecl
 from egshape.spelling import nearest
@@ -167,7 +176,7 @@ class Loader:
             self._generated(item)
             return
         found, folder = opened(item, asked_by, folder)
-        for problem in found.problems:
+        for problem in (*found.problems, *unknown_listed(found, found.named)):
             raise problem.error()
         header = found.header
         assert header is not None

@@ -123,6 +123,7 @@ class PythonSize(PythonRule):
             rules=tuple(rule for each in each_alone for rule in each.rules),
             problems=tuple(replace(each, at=source.at) for each in alone.problems)
             + tuple(problem for each in each_alone for problem in each.problems),
+            named=frozenset(self._rules),
         )
 
     def _header(self) -> dict[str, str]:

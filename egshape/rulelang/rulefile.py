@@ -6,8 +6,8 @@ rulesets/README.md is the law. Mistakes are collected, so that `egshape rules ch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from egshape.errors import EgshapeError
@@ -19,6 +19,8 @@ from egshape.spelling import meant
 
 HEADER = ("ruleset", "about", "needs", "law", "ends")
 OPTIONAL = ("tolerance", "at once", "only at once")
+UNKNOWN_RULE = "unknown-rule"
+"""The code of a mistake: the header names a rule that the file has not."""
 PRELUDE = "prelude."
 APPROX = "approx."
 _RULES = frozenset(("rule", "rewrite", "birewrite"))
@@ -27,6 +29,7 @@ _DECLARATIONS = frozenset(("sort", "datatype", "function", "relation", "construc
 _PRELUDE = _DECLARATIONS | {"ruleset", "rule", "unstable-combined-ruleset"}
 _COMPARISONS = frozenset(("<", ">", "<=", ">=", "!="))
 _KEY = re.compile(r";\s?((?:only )?\w+(?: once)?):\s*(.*)")
+_LISTED = re.compile(r"[^,\s]+")
 _EXAMPLE = re.compile(r";;\s*(example|counter)\s+(.*\S)\s*")
 _PYTHON = ("py-", "unstable-app-py", "py_")
 _FILES = frozenset(("input", "output", "include", "print-function", "print-size", "save"))
@@ -88,8 +91,19 @@ class Ruleset:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """The name of a rule in the header's `at once:` or `only at once:`, as it is written there."""
+
+    name: str
+    at: Position
+
+
+@dataclass(frozen=True, slots=True)
 class RuleFile:
-    """What one file holds: `header` is None, and `rules` and `declarations` are empty, where it cannot be read."""
+    """What one file holds: `header` is None, and `rules` and `declarations` are empty, where it cannot be read.
+
+    `listed` are the rules that the header names, `named` those that commands name, also wrong ones; None where one has
+    no name, which may be any. `unread` are the names that wrong declarations give, of which uses are no mistakes."""
 
     file: str
     text: str
@@ -98,6 +112,9 @@ class RuleFile:
     rules: tuple[Rule, ...]
     problems: tuple[Diagnostic, ...]
     sizes: tuple[SizeDecl, ...] = ()
+    listed: tuple[Listed, ...] = ()
+    named: frozenset[str] | None = None
+    unread: frozenset[str] = frozenset()
 
 
 def is_prelude(name: str) -> bool:
@@ -118,7 +135,7 @@ def read_rule_file(text: str, file: str) -> RuleFile:
         expressions = read(text, file)
     except EgshapeError as error:
         return RuleFile(file, text, None, (), (), (_of_syntax(error, file),))
-    header = _header(expressions, file, problems)
+    header, listed = _header(expressions, file, problems)
     if header is None:
         return RuleFile(file, text, None, (), (), tuple(problems))
     if is_prelude(header.name):
@@ -142,7 +159,23 @@ def read_rule_file(text: str, file: str) -> RuleFile:
                                   f"a rule named {rule.name} exists already ({other})", "rename it"))  # fmt: skip
         elif rule is not None:
             rules[rule.name] = rule
-    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems), tuple(sizes))
+    names = [_name(item) for item in expressions if isinstance(item, List) and item.head in _RULES]
+    named = None if None in names else frozenset(each.value for each in names if each is not None)
+    unread = frozenset(_declared(expressions)) - {each.name for each in sizes}
+    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems), tuple(sizes), listed, named, unread)
+
+
+def unknown_listed(found: RuleFile, named: Collection[str] | None) -> Iterator[Diagnostic]:
+    """The rules that the header of a file names and that no command does; ``named`` as that of the whole file."""
+    if named is None:
+        return
+    ruleset = found.header.name if found.header is not None else ""
+    short = [each.removeprefix(f"{ruleset}/") for each in named]
+    for each in found.listed:
+        if f"{ruleset}/{each.name}" not in named:
+            hint = meant(each.name.rpartition("/")[2], short, "name a rule of this file, without its ruleset")
+            message = f"no rule of this file is named {ruleset}/{each.name}"
+            yield Diagnostic(UNKNOWN_RULE, message, each.at, hint, len(each.name))
 
 
 def _of_syntax(error: EgshapeError, file: str) -> Diagnostic:
@@ -151,9 +184,20 @@ def _of_syntax(error: EgshapeError, file: str) -> Diagnostic:
     return Diagnostic("syntax", error.message, Position(file, int(line), int(column)), error.hint)
 
 
-def _header(expressions: Sequence[SExpr | Comment], file: str, problems: list[Diagnostic]) -> Ruleset | None:
-    """The fields in the comments before the first command; indented lines continue a field."""
-    fields: dict[str, str] = {}
+def _declared(expressions: Iterable[SExpr | Comment]) -> Iterator[str]:
+    """The names that a file declares, or would if the word in front of them were another."""
+    for item in expressions:
+        if isinstance(item, List) and len(item.items) > 1 and item.head not in _RULES:
+            named = item.items[1]
+            yield named.head if isinstance(named, List) else named.text
+
+
+def _header(
+    expressions: Sequence[SExpr | Comment], file: str, problems: list[Diagnostic]
+) -> tuple[Ruleset | None, tuple[Listed, ...]]:
+    """The fields in the comments before the first command; indented lines continue a field. With the rules that they
+    name."""
+    lines: dict[str, list[tuple[str, Position]]] = {}
     places: dict[str, Position] = {}
     last, line_before = "", 0
     for item in expressions:
@@ -162,26 +206,35 @@ def _header(expressions: Sequence[SExpr | Comment], file: str, problems: list[Di
         match = _KEY.fullmatch(item.text)
         if match and match.group(1) in HEADER + OPTIONAL:
             last = match.group(1)
-            fields[last] = match.group(2).strip()
+            lines[last] = [_part(item, match.start(2))]
             places[last] = item.at
         elif last:
-            fields[last] += " " + item.text.lstrip("; ").strip()
+            lines[last].append(_part(item, len(item.text) - len(item.text.lstrip("; "))))
         line_before = item.at.line
+    fields = {key: " ".join(text for text, _ in each) for key, each in lines.items()}
     missing = [key for key in HEADER if not fields.get(key)]
     if missing:
         problems.append(Diagnostic(
             "header", f"the header has no '{missing[0]}:'", Position(file, 1, 1),
             "begin the file with '; ruleset:', '; about:', '; needs:', '; law:' and '; ends:' lines",
         ))  # fmt: skip
-        return None
+        return None, ()
     needs = tuple(re.split(r"[,\s]+", fields["needs"])) if fields["needs"] != "nothing" else ()
     tolerance = _tolerance(fields, places, problems)
     name = fields["ruleset"]
-    at_once, only = (
-        tuple(f"{name}/{each}" for each in re.split(r"[,\s]+", fields.get(key, "")) if each)
+    once, only = (
+        [Listed(word.group(), replace(at, column=at.column + word.start()))
+         for text, at in lines.get(key, ()) for word in _LISTED.finditer(text)]
         for key in ("at once", "only at once")
-    )
-    return Ruleset(name, fields["about"], needs, fields["law"], fields["ends"], file, tolerance, at_once, only)
+    )  # fmt: skip
+    full = [tuple(f"{name}/{each.name}" for each in found) for found in (once, only)]
+    header = Ruleset(name, fields["about"], needs, fields["law"], fields["ends"], file, tolerance, *full)
+    return header, (*once, *only)
+
+
+def _part(comment: Comment, start: int) -> tuple[str, Position]:
+    """The text of a comment from a letter on, with its place."""
+    return comment.text[start:].strip(), replace(comment.at, column=comment.at.column + start)
 
 
 def _tolerance(fields: dict[str, str], places: dict[str, Position], problems: list[Diagnostic]) -> float | None:
@@ -241,8 +294,8 @@ def _described(
         problems.append(wrong(place, code, message, hint))
 
     options = keyword_options(command)
-    name = options.get(":name")
-    if not isinstance(name, Atom) or not name.is_string:
+    name = _name(command)
+    if name is None:
         bad("no-name", "the rule has no name", f'add :name "{header.name}/<what-it-does>"')
         return None
     if len(command.items) < 3 or not _well_formed(command):
@@ -277,6 +330,12 @@ def _described(
         above["ends"],
         command,
     )
+
+
+def _name(command: List) -> Atom | None:
+    """The name that a command gives to a rule."""
+    name = keyword_options(command).get(":name")
+    return name if isinstance(name, Atom) and name.is_string else None
 
 
 def _well_formed(command: List) -> bool:

@@ -6,7 +6,7 @@ wrote it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from egshape.ops.base import Registry
@@ -72,9 +72,9 @@ _RESERVED = re.compile(
 _STRING, _FLOAT = re.compile(r'"'), re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?|-?inf|NaN")
 
 
-def check_rule(rule: PlainRule, scheme: Scheme, registry: Registry) -> list[Diagnostic]:
-    """Everything that is wrong with the words of one rule."""
-    work = _Rule(rule, scheme, registry)
+def check_rule(rule: PlainRule, scheme: Scheme, registry: Registry, unread: Collection[str] = ()) -> list[Diagnostic]:
+    """Everything that is wrong with the words of one rule. ``unread``: names that may mean anything."""
+    work = _Rule(rule, scheme, registry, unread)
     work.body()
     work.actions()
     return list(dict.fromkeys(work.problems))
@@ -93,6 +93,7 @@ class _Rule:
     rule: PlainRule
     scheme: Scheme
     registry: Registry
+    unread: Collection[str] = ()
     problems: list[Diagnostic] = field(default_factory=list)
     sorts: dict[str, tuple[str, SExpr]] = field(default_factory=dict)
     """The sort of each variable, and where it was seen."""
@@ -304,7 +305,8 @@ class _Rule:
             return signature.result
         primitive = PRIMITIVES.get(call.head)
         if primitive is None:
-            self.unknown(call)
+            if call.head not in self.unread:
+                self.unknown(call)
             for arg in args:
                 self.sort(arg, "")
             return ""

@@ -14,6 +14,7 @@ from egshape.editor.words import shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 SLICE = ROOT / "rulesets" / "tensor" / "slice.egg"
+GCD = ROOT / "examples" / "sizes" / "gcd.egg"
 SHIPPED = sorted((ROOT / "rulesets").rglob("*.egg"))
 
 
@@ -41,6 +42,19 @@ def test_a_mistake_has_its_exact_place() -> None:
     found = [each for each in document(text).problems if each.code == "unknown-op"]
     assert [(each.at.line, each.at.column, each.length) for each in found] == [(*place(text, "(slcie", 0), 6)]
     assert "slice" in found[0].hint
+
+
+def test_rules_that_the_header_names(tmp_path: Path) -> None:
+    """One that is nowhere is told at its place; one whose rule cannot be read is not."""
+    text = GCD.read_text().replace("; at once: itself, one, swapped", "; at once: itself, won, swapped")
+    found = document(text, tmp_path / "x.egg").problems
+    assert [(each.code, each.at.line, each.at.column, each.hint) for each in found] == [
+        ("unknown-rule", *place(text, "won", 0), "did you mean one?")
+    ]
+    half = GCD.read_text().replace(':name "my.gcd/one")', ':name "my.gcd/one"', 1)
+    assert [each.code for each in document(half, tmp_path / "x.egg").problems] == ["syntax"]
+    gone = GCD.read_text().replace("(rule ((= d (gcd a (Num 1)", "; (rule ((= d (gcd a (Num 1)", 1)
+    assert "unknown-rule" in [each.code for each in document(gone, tmp_path / "x.egg").problems]
 
 
 def test_a_command_without_its_end_takes_no_other_with_it() -> None:
@@ -188,7 +202,6 @@ def test_completion(typed: str, wanted: set[str], kinds: set[str]) -> None:
 
 
 def test_completion_offers_size_functions_of_the_file() -> None:
-    path = ROOT / "examples" / "sizes" / "gcd.egg"
-    text = path.read_text() + "\n(rule ((= d (gc"
+    text = GCD.read_text() + "\n(rule ((= d (gc"
     line = text.count("\n") + 1
-    assert [each.word for each in answers.completion(Document(path, text), line, 16)] == ["gcd"]
+    assert [each.word for each in answers.completion(document(text, GCD), line, 16)] == ["gcd"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,44 @@ def test_an_outline_of_half_written_rules(client: Client, tmp_path: Path) -> Non
         (2, 0), (6, 10), (4, 0), (4, 8), (8, 0), (8, 30), (8, 0), (8, 5),
     ]  # fmt: skip
     client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+def test_an_outline_after_edits_is_that_of_the_text(client: Client, tmp_path: Path) -> None:
+    """What stays where it was is not looked at again; a line more, or a rule less, moves what follows."""
+    rules = FILE.read_text().replace("\n\n", "\n; é\n\n", 1)
+    lines = rules.split("\n")
+    last = len(lines) - 1
+    uri = client.open(tmp_path / "o.egg", rules)
+    for number, (start, end, text) in enumerate(
+        [
+            ((last, 0), (last, 0), ";; counter   é"),
+            ((0, 0), (0, 0), "; é\n"),
+            ((9, 0), (30, 0), ""),
+        ]
+    ):
+        outline = client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})[0]
+        client.edit(uri, start, end, text)
+        lines = _edited(lines, start, end, text)
+        new = client.open(tmp_path / f"{number}.egg", "\n".join(lines))
+        found, anew = (
+            client.ask("textDocument/documentSymbol", {"textDocument": {"uri": each}})[0] for each in (uri, new)
+        )
+        assert found == anew and found != outline and len(found) > 8
+        client.tell("textDocument/didClose", {"textDocument": {"uri": new}})
+    client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+def _edited(lines: list[str], start: tuple[int, int], end: tuple[int, int], text: str) -> list[str]:
+    before = [*lines[: start[0]], lines[start[0]][: start[1]]]
+    after = [lines[end[0]][end[1] :], *lines[end[0] + 1 :]]
+    return ("\n".join(before) + text + "\n".join(after)).split("\n")
+
+
+def test_no_garbage_is_collected_while_one_waits() -> None:
+    code = "import gc; from egshape.editor.server import server; server(); print(gc.isenabled(), gc.get_freeze_count())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    enabled, frozen = done.stdout.split()
+    assert enabled == "False" and int(frozen) > 0
 
 
 def test_a_file_that_is_not_stored(client: Client) -> None:

@@ -154,6 +154,55 @@ def test_of_a_wrong_rule_it_is_told_and_nothing_of_examples(
     assert raised.value.where.startswith(f"{path}:{line}")
 
 
+DECLARED = '(size gcd (a b) :python "math.gcd(a, b)")'
+UNREAD = [
+    (DECLARED.replace("size", "siz"), "command"),
+    (DECLARED.replace(":python", ":pythn"), "size-function"),
+    (DECLARED.replace("(a b)", "(a a)"), "size-function"),
+    (DECLARED.replace("gcd (a b)", "(gcd a b)"), "size-function"),
+    (DECLARED[:-1], "syntax"),
+    ("(relation gcd (Dim Dim))", "command"),
+    (f'{DECLARED.replace(":python", ":pythn")}\n\n(size twice (n) :is "2*gcd(n, n)")', "size-function"),
+]
+
+
+@pytest.mark.parametrize(("declared", "code"), UNREAD)
+def test_of_a_declaration_that_cannot_be_read_it_is_told_and_nothing_of_uses(
+    tmp_path: Path, declared: str, code: str
+) -> None:
+    path, text = tmp_path / "wrong.egg", EXAMPLES["gcd"].read_text()
+    path.write_text(text.replace(DECLARED, declared))
+    assert [(each.code, each.at.line) for each in rulebook.check(str(path)).errors] == [(code, 9)]
+    assert [(each.code, each.at.line) for each in Document(path, path.read_text()).problems] == [(code, 9)]
+
+
+def test_uses_of_a_name_that_is_declared_nowhere_are_told_each(tmp_path: Path) -> None:
+    path, text = tmp_path / "wrong.egg", EXAMPLES["gcd"].read_text().replace(DECLARED, "")
+    path.write_text(text)
+    codes = [each.code for each in rulebook.check(str(path)).errors]
+    assert [each.code for each in Document(path, text).problems] == codes and len(codes) == 10
+
+
+def test_a_declaration_between_rules(tmp_path: Path) -> None:
+    """In an editor the rules of a file are checked apart from each other."""
+    text = EXAMPLES["gcd"].read_text() + LAST
+    found = Document(tmp_path / "x.egg", text)
+    assert [(each.code, each.at.line) for each in found.problems] == [
+        ("command", text[: text.index("(rel")].count("\n") + 1)
+    ]
+    missing = Document(tmp_path / "x.egg", text.replace("(relation close (Dim Dim))", ""), found.memory)
+    assert [each.code for each in missing.problems] == ["unknown-op"]
+
+
+LAST = """
+(relation close (Dim Dim))
+
+; gcd(a, b) <= a
+(rule ((= d (gcd a b)) (close a b)) ((union d a)) :ruleset my.gcd :name "my.gcd/close")
+;; example   gcd(a, b)  =>  a
+"""
+
+
 def test_a_rule_that_only_the_engine_can_use(tmp_path: Path) -> None:
     """It need not run at once, unless the header says so."""
     path = tmp_path / "nested.egg"
@@ -165,6 +214,14 @@ def test_a_rule_that_only_the_engine_can_use(tmp_path: Path) -> None:
     path.write_text((text + NESTED).replace("; at once: itself", "; at once: nested, itself"))
     (only,) = rulebook.check(str(path)).problems
     assert only.code == "at-once" and only.rule == "my.gcd/nested"
+
+
+def test_a_header_that_names_a_rule_that_is_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "gcd.egg"
+    path.write_text(EXAMPLES["gcd"].read_text().replace("; only at once: swapped", "; only at once: swaped"))
+    with pytest.raises(EgshapeError, match="no rule of this file is named my") as found:
+        egshape.prove("gcd(a, a) == a", rules=str(path))
+    assert found.value.where.endswith("gcd.egg:7:17") and found.value.hint == "did you mean swapped?"
 
 
 NESTED = """

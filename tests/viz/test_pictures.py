@@ -22,7 +22,8 @@ from egshape.viz.dot import Cluster, Edge, Picture
 from egshape.viz.graph import Look, picture, shape_code, to_dot
 from egshape.viz.look import QUIET, Sizes
 from egshape.viz.plan import kernel_of, kernels, memory_picture, plan_picture, program_of, runs
-from egshape.viz.report import still
+from egshape.viz.report import raster, still, theme
+from egshape.viz.report.page import report
 from egshape.viz.result import before_and_after, fates
 from tests.viz.models import HOSTILE, TEN, loop, renamed, ten
 
@@ -216,15 +217,59 @@ def test_without_dot_nothing_is_read_before_that_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    for kind in ("svg", "png"):
+        command = ["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / f"g.{kind}")]
+        for more in (["--stage", "egraph"], ["--around", "x"], ["--why", "x.0 == y.0"]):
+            assert main([*command, *more]) == 2
+            said = capsys.readouterr().err
+            assert f"drawing .{kind} needs Graphviz's program dot (install Graphviz" in said
+            assert "write .dot; .html, the report of a model, needs no program" in said
+
+
+def test_without_dot_and_resvg_both_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(raster, "has_raster", lambda: False)
     assert main(["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / "g.png")]) == 2
     said = capsys.readouterr().err
-    assert (
-        "needs Graphviz's program dot" in said and "write .dot; .html, the report of a model, needs no program" in said
+    assert "drawing .png needs Graphviz's program dot, or resvg_py (pip install" in said and "[png]" in said
+    assert "or install Graphviz" in said and "or write .svg, which needs neither" in said
+
+
+@pytest.mark.parametrize("stage", ["input", "output"])
+def test_without_dot_a_graph_is_drawn_by_resvg(stage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py", reason="drawing .png without Graphviz needs the extra png")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    model, file = tmp_path / "ten.egs", tmp_path / "g.png"
+    model.write_text(TEN)
+    assert main(["viz", str(model), "--stage", stage, "-o", str(file)]) == 0
+    data = file.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert main(["viz", str(model), "--stage", stage, "-o", str(tmp_path / "g.svg")]) == 0
+    root = ElementTree.parse(tmp_path / "g.svg").getroot()
+    sides = [int.from_bytes(data[at : at + 4], "big") for at in (16, 20)]
+    assert all(
+        abs(side - 1.5 * float(root.attrib[name])) <= 1 for side, name in zip(sides, ("width", "height"), strict=True)
     )
-    command = ["viz", str(tmp_path / "none.egs"), "-o", str(tmp_path / "g.svg")]
-    for more in (["--stage", "egraph"], ["--around", "x"], ["--why", "x.0 == y.0"]):
-        assert main([*command, *more]) == 2
-        assert "needs Graphviz's program dot" in capsys.readouterr().err
+    for text in root.iter(f"{SVG}text"):
+        text.clear()
+    assert raster.png(ElementTree.tostring(root, encoding="unicode")) != data, "names are written"
+
+
+def test_of_a_system_without_fonts_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raster, "has_raster", lambda: True)
+    monkeypatch.setattr(raster, "_drawn", lambda svg, **options: b"the same")
+    with pytest.raises(EgshapeError, match="no font to write names with: one of Helvetica"):
+        raster.png("<svg/>")
+
+
+def test_a_picture_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """resvg would end the process."""
+    monkeypatch.setattr(raster, "has_raster", lambda: True)
+    monkeypatch.setattr(raster, "MOST", 1000)
+    with pytest.raises(EgshapeError, match=r"a picture of \d+ by \d+ is too large as .png"):
+        raster.png(still.svg(ten().source))
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])
@@ -323,3 +368,29 @@ def test_wrong_requests_get_one_message(
 
 def test_the_text_form_of_the_programs_is_what_it_says() -> None:
     assert len(list(ten().source.body.walk())) == 10, TEN
+
+
+def test_colours_of_the_page_and_of_a_still_have_one_home() -> None:
+    """``theme`` says them; where a style sheet has one of its own it is none of these."""
+    folder = Path(still.__file__).parent
+    files = [
+        folder / "still.py",
+        *sorted((folder / "assets").rglob("*.css")),
+        *sorted((folder / "assets").rglob("*.js")),
+    ]
+    themes = {*theme.LIGHT.values(), *theme.DARK.values()}
+    for file in files:
+        written = re.findall(r"#[0-9a-f]{3,8}\b", file.read_text())
+        assert themes.isdisjoint(written) and (file.suffix == ".css" or not written), file.name
+    style, script = theme.variables(), theme.script()
+    used = {name for file in files if file.suffix == ".css" for name in re.findall(r"var\(--(\w+)\)", file.read_text())}
+    assert used <= theme.LIGHT.keys() == theme.DARK.keys()
+    assert all(style.count(f"--{name}:") == 2 for name in theme.LIGHT)
+    look = json.loads(script.removeprefix("const LOOK = ").removesuffix(";"))
+    asked = {name for file in files if file.suffix == ".js" for name in re.findall(r"ink\.(\w+)", file.read_text())}
+    assert asked <= look["light"].keys() == look["dark"].keys()
+    page = report(ten())
+    assert style in page and script in page
+    assert {theme.LIGHT[name] for name in ("paper", "ink", "quiet", "arrow")} <= set(
+        re.findall(r"#\w{6}", still.svg(ten().source))
+    )

@@ -14,9 +14,9 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from benchmarks.zoo import __main__ as zoo  # noqa: E402
 from benchmarks.zoo import fetch, measures, shapes, tools  # noqa: E402
 from benchmarks.zoo import inputs as zoo_inputs  # noqa: E402
+from benchmarks.zoo import rows as zoo  # noqa: E402
 
 F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
 node = helper.make_node

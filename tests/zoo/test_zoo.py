@@ -10,8 +10,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 import egshape
-from benchmarks.zoo import __main__ as zoo
 from benchmarks.zoo import fetch, measures
+from benchmarks.zoo import rows as zoo
 from benchmarks.zoo.plans import plan_of
 
 QUICK = ("silero_vad_16k_op15", "silero_vad_16k_sequence", "bert", "gpt2-cache", "unet")

@@ -21,6 +21,7 @@ from egshape.viz.report.arrange import Arranged
 from egshape.viz.report.boxes import Box, Boxes, boxes_of
 from egshape.viz.report.items import Items, detail
 from egshape.viz.report.tables import Tables
+from egshape.viz.report.theme import NARROW, WIDE
 from egshape.viz.report.twins import Twins
 from egshape.viz.result import Fate, fates
 
@@ -39,8 +40,8 @@ _PLAINLY = {
 _LONG = 400
 SMALL = 60
 """A graph of at most this many boxes is shown with its shape code at first."""
-_TITLE, _TYPE, _EDGE = 8.2, 6.4, 22.0
-"""Widths of a letter of a title and of a type, and of both edges of a box, in pixels."""
+_EDGE = 22.0
+"""Width of both edges of a box, in pixels."""
 _NARROWEST, _WIDEST = 64.0, 250.0
 _LINE, _BORDER = 15.0, 12.0
 
@@ -140,7 +141,7 @@ def _size(box: Box, row: Json, tables: Tables) -> tuple[float, float]:
     """Width and height of a box: a title, an attribute, a type."""
     values = box.gives or box.reads[:1]
     type = tables.short(values[0].type) if values and box.kind != "end" else ""
-    said = [(box.title, _TITLE), (detail(box), _TYPE), (type, _TYPE)]
+    said = [(box.title, WIDE), (detail(box), NARROW), (type, NARROW)]
     lines = [(text, letter) for text, letter in said if text]
     width = max((len(text) * letter for text, letter in lines), default=0.0) + _EDGE
     return round(min(_WIDEST, max(_NARROWEST, width)), 1), _BORDER + _LINE * len(lines)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from egshape.report import AdviceTable
 from egshape.runtime.core.profile import Profile
+from egshape.viz.report import theme
 from egshape.viz.report.data import report_data
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def report(
     parts = {
         "TITLE": html.escape(f"{result.source.name}: egshape"),
         "CONNECT": "'self'" if live else "'none'",
-        "STYLE": "\n".join(_asset(f"css/{name}.css") for name in STYLES),
+        "STYLE": "\n".join([theme.variables(), *(_asset(f"css/{name}.css") for name in STYLES)]),
         "DATA": _in_script(json.dumps(data, ensure_ascii=False, separators=(",", ":"))),
-        "SCRIPT": '"use strict";\n' + "\n\n".join(_asset(f"js/{name}.js") for name in scripts),
+        "SCRIPT": '"use strict";\n' + "\n\n".join([theme.script(), *(_asset(f"js/{name}.js") for name in scripts)]),
     }
     pieces = _asset("page.html").split("@")
     return "".join(parts.get(piece, piece) if k % 2 else piece for k, piece in enumerate(pieces))

@@ -64,7 +64,7 @@ function details() {
 
 function welcome() {
   const sorts = [...new Set(SIDES.flatMap((side) => ITEMS[side].filter(isOp).map((item) => item.type)))];
-  const names = new Map(sorts.filter((sort) => SORTS[sort]).map((sort) => [SORTS[sort][2], sort]));
+  const names = new Map(sorts.filter((sort) => LOOK.sorts[sort]).map((sort) => [LOOK.sorts[sort].name, sort]));
   return [el("h2", {}, "Click a box"), quiet("to see its shapes, what is known of its sizes, its weights, where it comes from and what became of it."),
     el("h3", {}, "What became of ops"), ...became(),
     el("h3", {}, "Colours"), el("div", {class: "legend"}, [...names].map(([name, sort]) =>

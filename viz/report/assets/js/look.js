@@ -1,13 +1,4 @@
-// Colours: of the theme, of the sorts of ops, of sizes.
-
-const SORTS = {  // a hue, and how strong it is
-  contraction: [214, 70, "products and convolutions"], reduce: [276, 50, "reductions and windows"],
-  unary: [160, 52, "functions of one number"], binary: [188, 48, "arithmetic"], ternary: [188, 48, "arithmetic"],
-  movement: [228, 16, "moves"], indexing: [322, 45, "look-ups"], control: [40, 55, "control"],
-  host: [12, 55, "other code"], custom: [12, 55, "other code"], creation: [54, 40, "constants"],
-  input: [46, 80, "inputs"], argument: [46, 45, "arguments"], output: [120, 45, "outputs"], end: [40, 25, "results of regions"],
-  check: [28, 90, "checks"], checks: [28, 90, "checks"], code: [220, 8, "shape code"],
-};
+// Colours: of the theme, of the sorts of ops, of sizes; LOOK is viz/report/theme.py.
 
 const Theme = {
   choices: ["auto", "light", "dark"],
@@ -18,10 +9,7 @@ const Theme = {
     this.choice = choice;
     this.dark = choice === "dark" || (choice === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
     document.documentElement.toggleAttribute("data-dark", this.dark);
-    const style = getComputedStyle(document.documentElement);
-    for (const name of ["paper", "soft", "line", "ink", "quiet", "gone", "changed", "new", "mark", "twin", "hit", "arrow"]) {
-      this.ink[name] = style.getPropertyValue(`--${name}`).trim();
-    }
+    this.ink = LOOK[this.dark ? "dark" : "light"];
     this.fills = new Map();
     by("theme").replaceChildren({auto: "◐", light: "☀", dark: "☾"}[choice], el("span", {}, ` ${choice}`));
   },
@@ -44,10 +32,11 @@ const Theme = {
   /** Fill and edge of a sort of op. */
   of(sort) {
     if (!this.fills.has(sort)) {
-      const [hue, strong] = SORTS[sort] || [0, 0];
-      this.fills.set(sort, this.dark
-        ? [`hsl(${hue} ${strong * 0.55}% 22%)`, `hsl(${hue} ${strong * 0.7}% 58%)`]
-        : [`hsl(${hue} ${strong}% 93%)`, `hsl(${hue} ${strong * 0.8}% 46%)`]);
+      const {hue, strong} = LOOK.sorts[sort] || {hue: 0, strong: 0}, {shade} = this.ink;
+      this.fills.set(sort, [
+        `hsl(${hue} ${strong * shade.fill_strong}% ${shade.fill_light}%)`,
+        `hsl(${hue} ${strong * shade.edge_strong}% ${shade.edge_light}%)`,
+      ]);
     }
     return this.fills.get(sort);
   },

@@ -40,7 +40,7 @@ function paintBand(ctx, {frame, x, y, w, h}, k) {
   if (k < 0.2) return;
   const scale = Math.min(2.2, Math.max(1, 0.75 / k));  // names of bands stay readable longer than those of ops
   ctx.fillStyle = ink.quiet;
-  ctx.font = `600 ${12 * scale}px ${SANS}`;
+  ctx.font = `600 ${LOOK.fonts.frame * scale}px ${SANS}`;
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   ctx.fillText(`▾ ${fitted(ctx, frame.label, w - 26)}`, x + 7, y + HEAD / 2);
@@ -122,13 +122,13 @@ function paintShape(ctx, scene, shape, k, status, look) {
 }
 
 function paintText(ctx, {x, y, w, h}, item, status) {
-  const {ink} = Theme, room = w - 14, middle = x + w / 2;
+  const {ink} = Theme, room = w - LOOK.gaps.room, middle = x + w / 2;
   const type = item.gives && item.kind !== "end" ? typePieces(item.gives[0][1]) : null;
   const lines = 1 + (item.detail ? 1 : 0) + (type ? 1 : 0);
-  let line = y + (h - 15 * lines) / 2 + 8;
+  let line = y + (h - LOOK.gaps.line * lines) / 2 + 8;
   ctx.textBaseline = "middle";
   ctx.textAlign = "center";
-  ctx.font = `600 13px ${SANS}`;
+  ctx.font = `600 ${LOOK.fonts.title}px ${SANS}`;
   ctx.fillStyle = status === "gone" ? ink.gone : ink.ink;
   const title = fitted(ctx, item.title, room);
   ctx.fillText(title, middle, line);
@@ -137,14 +137,14 @@ function paintText(ctx, {x, y, w, h}, item, status) {
     ctx.fillRect(middle - wide / 2 - 2, line - 0.5, wide + 4, 1.4);
   }
   if (item.detail) {
-    line += 15;
-    ctx.font = `11px ${SANS}`;
+    line += LOOK.gaps.line;
+    ctx.font = `${LOOK.fonts.detail}px ${SANS}`;
     ctx.fillStyle = ink.quiet;
     ctx.fillText(fitted(ctx, item.detail, room), middle, line);
   }
   if (!type) return;
-  line += 15;
-  ctx.font = `10.5px ${MONO}`;
+  line += LOOK.gaps.line;
+  ctx.font = `${LOOK.fonts.type}px ${MONO}`;
   const whole = type.map(([text]) => text).join("");
   const wide = ctx.measureText(whole).width;
   if (wide > room) { ctx.fillStyle = ink.quiet; ctx.fillText(fitted(ctx, whole, room), middle, line); return; }
@@ -182,7 +182,7 @@ function paintClosed(ctx, scene, shape, k) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   ctx.fillStyle = ink.ink;
-  ctx.font = `600 13px ${SANS}`;
+  ctx.font = `600 ${LOOK.fonts.title}px ${SANS}`;
   ctx.fillText(`▸ ${fitted(ctx, frame.label, w - 28)}`, x + 8, y + 12);
   const said = [`${ops.length} ops`, count.gone ? `${count.gone} gone` : "", count.changed ? `${count.changed} changed` : "", count.new ? `${count.new} new` : ""];
   ctx.font = `11px ${SANS}`;

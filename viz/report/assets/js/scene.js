@@ -1,7 +1,7 @@
 // One graph as it stands: boxes in rows, bands that fold into one row, arrows. The rows and the places in them come with
 // the data; here they get their heights.
 
-const GAP = 26, HEAD = 24, FOOT = 10, FOLDED = 40, EDGE = 12;
+const {row: GAP, head: HEAD, foot: FOOT, folded: FOLDED, edge: EDGE} = LOOK.gaps;
 const FOLD_AT = 600;  // boxes of a graph from which on its layers are closed at first
 const [ROW_X, ROW_ROW, ROW_W, ROW_H] = [1, 2, 3, 4];
 
