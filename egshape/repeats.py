@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from egshape.facts import Relation
 from egshape.frontends.calls import demands
@@ -22,16 +21,15 @@ from egshape.ir.graph import Block, Op, Value
 from egshape.ir.keys import hashable, region_key
 from egshape.ir.types import is_integer
 from egshape.ops import REGISTRY
+from egshape.periods import Bools, Ints, Part, Stretch, completed, copies_of, stretches, taken
 
 LEAST_LAYER, LEAST_COPIES = 32, 3
 """Ops of a layer, and how often it must stand in the program."""
 WEIGHT = 16
 """A constant of more elements is a weight: it may differ from copy to copy."""
-_PERIODS = 8
-"""Distances between equal ops that are tried, those that are seen most often."""
+_SMALL_INTEGERS = 1_000
+"""Values that small integers count for where a layer is cut: those that come from outside keep copies apart."""
 _NAME = "layer of the optimizer"
-
-Ints = npt.NDArray[np.int64]
 
 
 def outlined(block: Block, left: AbstractSet[Op] = frozenset()) -> Block:
@@ -123,27 +121,55 @@ class _Fresh:
 def _layers(block: Block, ops: Sequence[Op], left: AbstractSet[Op]) -> list[_Layer]:
     """The copies of layers, in order. Each is compared with the others op by op: kinds, types, and what reads what."""
     kinds = _kinds(block, ops, left)
-    period, runs = _period(kinds)
-    if not runs:
+    repeated = stretches(kinds, LEAST_LAYER, LEAST_COPIES)
+    if not repeated:
         return []
-    made = {value: at for at, op in enumerate(ops) for value in op.results}
     last = _last_reads(block, ops)
-    narrow = _crossings(ops, made, last, period)
-    groups: dict[Hashable, list[tuple[int, tuple[Value, ...]]]] = {}
-    for start, length in runs:
-        first = start + int(np.argmin(narrow[start : start + period]))
-        for at in range(first, start + length - period + 1, period):
-            reads, wiring = _wired(ops[at : at + period])
-            key = (kinds[at : at + period].tobytes(), wiring)
-            groups.setdefault(key, []).append((at, reads))
-    found = []
-    for kind, copies in enumerate(groups.values()):
-        if len(copies) >= LEAST_COPIES:
-            own = [ops[at : at + period] for at, _ in copies]
-            outside = (_given(each, at + period, last) for each, (at, _) in zip(own, copies, strict=True))
-            gives, needs = tuple(sorted(set().union(*outside))), demands(own[0])
-            found += [_Layer(kind, at, period, reads, gives, needs) for at, reads in copies]
+    free, parts = kinds >= 0, list[Part]()
+    for each in repeated:
+        part = _cut(ops, kinds, last, each, free)
+        if part.starts:
+            parts.append(part)
+            taken(free, part)
+    parts = completed(kinds, parts, free, LEAST_LAYER, LEAST_COPIES)
+    same = (copies for part in parts for copies in _same(ops, part))
+    found = [layer for kind, copies in enumerate(same) for layer in _copies(ops, last, kind, copies)]
     return sorted(found, key=lambda layer: layer.start)
+
+
+def _cut(ops: Sequence[Op], kinds: Ints, last: Mapping[Value, int], repeated: Sequence[Stretch], free: Bools) -> Part:
+    """The layers in stretches of one: they are cut where fewest values cross, or, where this costs a copy and more are
+    the same then, there among the places that keep all."""
+    longest = max(repeated, key=lambda each: each.length)
+    narrow = _crossings(ops, last, longest.start, longest.period)
+    cuts = dict.fromkeys(int(np.argmin(each)) for each in (narrow, narrow[: longest.length % longest.period + 1]))
+    parts = [copies_of(kinds, repeated, longest.start + cut, free) for cut in cuts]
+    if len(parts) == 1:
+        return parts[0]
+    return max(parts, key=lambda part: sum(map(len, _same(ops, part))))
+
+
+_Copy = tuple[int, int, tuple[Value, ...]]
+"""Where a copy of a layer starts and ends, and what it reads from elsewhere."""
+
+
+def _same(ops: Sequence[Op], part: Part) -> list[list[_Copy]]:
+    """The copies in which the same reads the same, where there are enough."""
+    groups: dict[Hashable, list[_Copy]] = {}
+    for start in part.starts:
+        stop = start + part.length
+        reads, wiring = _wired(ops[start:stop])
+        groups.setdefault(wiring, []).append((start, stop, reads))
+    return [copies for copies in groups.values() if len(copies) >= LEAST_COPIES]
+
+
+def _copies(ops: Sequence[Op], last: Mapping[Value, int], kind: int, copies: Sequence[_Copy]) -> Iterator[_Layer]:
+    """Copies as layers, which give what is read behind one of them at least."""
+    own = [ops[start:stop] for start, stop, _ in copies]
+    outside = (_given(each, stop, last) for each, (_, stop, _) in zip(own, copies, strict=True))
+    gives, needs = tuple(sorted(set().union(*outside))), demands(own[0])
+    for start, stop, reads in copies:
+        yield _Layer(kind, start, stop - start, reads, gives, needs)
 
 
 def _is_weight(op: Op) -> bool:
@@ -179,32 +205,6 @@ def _is_pure(op: Op) -> bool:
     return ranked and bool(op.results) and not nested and not REGISTRY[op.name].effect and not op.captures()
 
 
-def _period(kinds: Ints) -> tuple[int, list[tuple[int, int]]]:
-    """How many ops the layers have, and the stretches, start and length, in which one follows the other; none where
-    nothing repeats."""
-    order = np.argsort(kinds, kind="stable")
-    same = kinds[order][1:] == kinds[order][:-1]
-    gaps = np.diff(order)[same]
-    counts = np.bincount(gaps[gaps >= LEAST_LAYER]) if gaps.size else gaps
-    best: tuple[int, int, list[tuple[int, int]]] = (0, 0, [])
-    for period in np.argsort(-counts, kind="stable")[:_PERIODS]:
-        if counts[period]:
-            runs = list(_runs(kinds, int(period)))
-            covered = sum(length for _, length in runs)
-            if covered > best[0] or (covered == best[0] and period < best[1]):
-                best = covered, int(period), runs
-    return best[1], best[2]
-
-
-def _runs(kinds: Ints, period: int) -> Iterator[tuple[int, int]]:
-    """Stretches of at least so many copies in which each op is of the kind of the one a period before it."""
-    equal = np.concatenate(([False], kinds[period:] == kinds[:-period], [False]))
-    edges = np.flatnonzero(equal[1:] != equal[:-1])
-    for start, stop in edges.reshape(-1, 2):
-        if stop - start >= (LEAST_COPIES - 1) * period:
-            yield int(start), int(stop - start) + period
-
-
 def _last_reads(block: Block, ops: Sequence[Op]) -> Mapping[Value, int]:
     """Where each value is read last; behind all ops for a result of the block, or one that defines a symbol."""
     last = {value: at for at, op in enumerate(ops) for value in (*op.operands, *op.captures())}
@@ -212,15 +212,23 @@ def _last_reads(block: Block, ops: Sequence[Op]) -> Mapping[Value, int]:
     return last | dict.fromkeys(ends, len(ops))
 
 
-def _crossings(ops: Sequence[Op], made: Mapping[Value, int], last: Mapping[Value, int], period: int) -> Ints:
-    """How many values of the ops before each place are read behind it, those apart that are read much later."""
-    change = np.zeros(len(ops) + 1, np.int64)
-    for value, at in made.items():
-        end = last.get(value, at)
-        if at < end <= at + 2 * period:
-            change[at + 1] += 1
-            change[min(end + 1, len(ops))] -= 1
-    return np.cumsum(change)
+def _crossings(ops: Sequence[Op], last: Mapping[Value, int], start: int, period: int) -> Ints:
+    """How many values of the ops before each place of a period are read behind it, those apart that are read much
+    later."""
+    change = np.zeros(period + 1, np.int64)
+    for at in range(max(0, start - 2 * period), start + period):
+        for value in ops[at].results:
+            end = last.get(value, at)
+            if max(at, start - 1) < end <= at + 2 * period:
+                weight = _SMALL_INTEGERS if _is_small_integer(value) else 1
+                change[max(at + 1 - start, 0)] += weight
+                change[min(end + 1 - start, period)] -= weight
+    return np.cumsum(change)[:period]
+
+
+def _is_small_integer(value: Value) -> bool:
+    """Whether a value's elements may be known, and count then."""
+    return is_integer(value.type.dtype) and value.type.rank <= 1
 
 
 def _wired(ops: Sequence[Op]) -> tuple[tuple[Value, ...], Hashable]:
@@ -233,7 +241,7 @@ def _wired(ops: Sequence[Op]) -> tuple[tuple[Value, ...], Hashable]:
         for value in op.operands:
             if value in numbers:
                 wiring.append(numbers[value])
-            elif is_integer(value.type.dtype) and value.type.rank <= 1:
+            elif _is_small_integer(value):
                 wiring.append(value)
             else:
                 wiring.append(-1 - reads.setdefault(value, len(reads)))

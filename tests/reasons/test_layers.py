@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.decoder import decoder
+from benchmarks.encoder_decoder import encoder_decoder
 from egshape.api import Result, load, optimize, save
 from egshape.cli import main
 from egshape.ir.builder import BlockBuilder
@@ -94,8 +95,11 @@ def test_of_layers_the_same_is_told_as_of_them_apart(crossing: bool) -> None:
     assert str(apart.graph.body) == str(shared.graph.body), "names and places are those of each layer"
 
 
-def test_of_a_decoder() -> None:
-    graph = _located(decoder(1_200, layers=4))
+@pytest.mark.parametrize(
+    "graph", [decoder(1_200, layers=4), encoder_decoder(3, 3)], ids=["a layer", "an encoder's and a decoder's"]
+)
+def test_of_a_decoder(graph: Graph) -> None:
+    graph = _located(graph)
     apart, shared = (optimize(graph, share_layers=each, validate=False) for each in (False, True))
     one, two = _told(graph, apart), _told(graph, shared)
     _holds(graph, shared, two)
