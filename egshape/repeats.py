@@ -10,14 +10,14 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from egshape.egraph.obligations import obligations_of, required, said_of
 from egshape.facts import Relation
-from egshape.frontends.calls import demands
 from egshape.ir.calls import Placed, is_call, key_at, placed, values_of
-from egshape.ir.graph import Block, Op, Value
+from egshape.ir.graph import Block, Location, Op, Value
 from egshape.ir.keys import hashable, region_key
 from egshape.ir.types import is_integer
 from egshape.ops import REGISTRY
@@ -66,6 +66,26 @@ def is_layer(op: Op) -> bool:
     return is_call(op) and op.attrs["name"] == _NAME
 
 
+class _Demand(NamedTuple):
+    """What is said where ops do not have what they require, and which of them requires it first."""
+
+    said: str
+    place: int
+
+
+def blamed(block: Block) -> dict[tuple[str, str], tuple[str, Location]]:
+    """By where and how something is said of the layers of a block, which are calls: how it is said of the op in them
+    that requires it, and where that is."""
+    found: dict[tuple[str, str], tuple[str, Location]] = {}
+    for call in filter(is_layer, block.ops):
+        (region,) = call.regions
+        demands: Mapping[Relation, _Demand] = region.keep("demands", dict)
+        for relation, each in zip(call.requires, demands.values(), strict=True):
+            where = str(call.location), said_of(call, relation)
+            found.setdefault(where, (each.said, region.ops[each.place].location))
+    return found
+
+
 @dataclass(frozen=True)
 class _Layer:
     """A copy of a layer: the ops from ``start`` on, what they read from elsewhere, and the results, by place among all
@@ -77,7 +97,7 @@ class _Layer:
     length: int
     reads: tuple[Value, ...]
     gives: tuple[int, ...]
-    demands: tuple[Relation, ...]
+    demands: Mapping[Relation, _Demand]
     """What its ops require of sizes, the same in all copies, since their types are."""
 
     def call(self, ops: Sequence[Op], names: _Fresh) -> Op:
@@ -96,7 +116,20 @@ class _Layer:
             for op in own
         )
         region = Block(args, body, tuple(inner[value] for value in given))
-        return Op("call", self.reads, {"name": _NAME}, tuple(given), (region,), own[0].location, self.demands)
+        region.keep("demands", lambda: self.demands)
+        needs = tuple(replace(relation, source=each.said) for relation, each in self.demands.items())
+        return Op("call", self.reads, {"name": _NAME}, tuple(given), (region,), own[0].location, needs)
+
+
+def _demands(ops: Sequence[Op]) -> dict[Relation, _Demand]:
+    """What ops require of sizes, as it is required of them where they stand alone."""
+    stated = [(at, relation, said_of(op, relation)) for at, op in enumerate(ops) for relation in op.requires]
+    implied = obligations_of(list(required(Block((), tuple(ops), ()), REGISTRY)))
+    stated += [(each.index, each.relation, each.message) for each in implied]
+    found: dict[Relation, _Demand] = {}
+    for place, relation, said in sorted(stated, key=lambda each: each[0]):
+        found.setdefault(relation, _Demand(said, place))
+    return found
 
 
 def _with_key(call: Op, keys: dict[int, Any], kind: int) -> Op:
@@ -167,7 +200,7 @@ def _copies(ops: Sequence[Op], last: Mapping[Value, int], kind: int, copies: Seq
     """Copies as layers, which give what is read behind one of them at least."""
     own = [ops[start:stop] for start, stop, _ in copies]
     outside = (_given(each, stop, last) for each, (_, stop, _) in zip(own, copies, strict=True))
-    gives, needs = tuple(sorted(set().union(*outside))), demands(own[0])
+    gives, needs = tuple(sorted(set().union(*outside))), _demands(own[0])
     for start, stop, reads in copies:
         yield _Layer(kind, start, stop - start, reads, gives, needs)
 
