@@ -280,7 +280,7 @@ class Road:
     ) -> Block:
         """A block that went through the stages before, or a part of it, once more: its checks are known."""
         before, self.outcome = self.outcome, Outcome()
-        self.names.release(value.name for op in block.ops for value in op.results)
+        self.names.release(value.name for op in block.walk() for value in op.results)
         try:
             return self.block(block, entry, given, refine_signature)
         finally:

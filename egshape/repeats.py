@@ -233,9 +233,12 @@ def _alone(region: Block) -> Hashable:
 
 
 def _is_pure(op: Op) -> bool:
+    """Whether an op can stand in a function: it gives values of known ranks from its operands alone, and is no loop, no
+    branch and no call."""
+    decl = REGISTRY[op.name]
     ranked = all(value.type.shape is not None for value in (*op.operands, *op.results))
-    nested = REGISTRY[op.name].nested
-    return ranked and bool(op.results) and not nested and not REGISTRY[op.name].effect and not op.captures()
+    plain = not decl.nested or (decl.traits.regions == "once" and not is_call(op))
+    return ranked and bool(op.results) and plain and not decl.effect and not op.captures()
 
 
 def _last_reads(block: Block, ops: Sequence[Op]) -> Mapping[Value, int]:

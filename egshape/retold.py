@@ -61,11 +61,13 @@ def _of_calls(outcome: Outcome, source: Block, called: Block) -> Standing:
     each in what became of its own call, if that is still one."""
     standing = dict(outcome.standing)
     first = {
-        new: old for each in outcome.functions for new, old in zip(_given(each.block), _given(each.done), strict=True)
+        new: old
+        for each in outcome.functions
+        for new, old in zip(values_of(each.block), values_of(each.done), strict=True)
     }
     for call, became in _became(outcome, source, called):
-        given = () if became is None else _given(became.regions[0])
-        now = {first[value]: value for value in given if value in first}
+        inside = () if became is None else values_of(became.regions[0])
+        now = {first[value]: value for value in inside if value in first}
         for value in values_of(call.regions[0]):
             new = standing.pop(value, None)
             if new in now:
@@ -89,7 +91,7 @@ def _as_written(
             continue
         outside = dict(zip(call.regions[0].results, call.results, strict=True))
         names: dict[str, str] = {}
-        for value in _given(call.regions[0]):
+        for value in values_of(call.regions[0]):
             if value in standing:
                 names.setdefault(standing[value].name, outside.get(value, value).name)
         (region,) = became.regions

@@ -57,6 +57,37 @@ def _chain(crossing: bool) -> Graph:
     return _located(Graph("chain", b.finish([x]), ("y",)))
 
 
+def _composed() -> Graph:
+    """Layers of 33 ops, each with two composites that have a detour inside."""
+    b = BlockBuilder()
+    x = b.arg("x", "f32", [None, 8], ["n", None])
+    turn = {"permutation": (1, 0)}
+    for _ in range(LAYERS):
+        for _ in range(15):
+            x = b.one("tanh", (b.one("negate", (x,)),))
+        for _ in range(2):
+            inner = b.child()
+            y = inner.arg(None, "f32", x.type.dims)
+            y = inner.one("transpose", (inner.one("transpose", (y,), turn),), turn)
+            region = inner.finish([inner.one("sine", (y,))])
+            x = b.one("composite", (x,), {"name": "turned"}, regions=(region,))
+        x = b.one("exponential", (x,))
+    return _located(Graph("composed", b.finish([x]), ("y",)))
+
+
+def test_of_composites_in_layers() -> None:
+    graph = _composed()
+    assert len([op for op in outlined(graph.body).ops if op.name == "call"]) == LAYERS
+    apart, shared = (optimize(graph, share_layers=each) for each in (False, True))
+    assert not shared.report.notes and str(apart.graph.body) == str(shared.graph.body)
+    names = [value.name for op in graph.body.walk() for value in op.results]
+    one, two = ({name: result.explain_value(name) for name in names} for result in (apart, shared))
+    assert {name: (each.status, each.stands) for name, each in one.items()} == {
+        name: (each.status, each.stands) for name, each in two.items()
+    }
+    assert "gone" in {each.status for each in two.values() if each.op == "transpose"}
+
+
 def _told(graph: Graph, result: Result) -> dict[str, ValueExplanation]:
     ops = graph.body.ops[:: 1 + len(graph.body.ops) // 300]  # of a large one some
     return {value.name: result.explain_value(value.name) for op in ops for value in op.results[:1]}
