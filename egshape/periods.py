@@ -124,9 +124,8 @@ def _places(row: Ints, part: Ints, free: Bools) -> Iterator[int]:
 def _between(row: Ints, free: Bools, least: int) -> list[Part]:
     """The stretches of free numbers, those that are equal together."""
     parts: dict[bytes, list[int]] = {}
-    for start, stop in _spans(free):
-        if stop - start >= least:
-            parts.setdefault(row[start:stop].tobytes(), []).append(start)
+    for start, stop in _spans(free, least):
+        parts.setdefault(row[start:stop].tobytes(), []).append(start)
     return [Part(len(part) // row.itemsize, tuple(starts)) for part, starts in parts.items()]
 
 
@@ -158,10 +157,9 @@ def _periods(row: Ints, least: int) -> list[int]:
 
 def _runs(row: Ints, period: int, least: int) -> Iterator[Stretch]:
     """Stretches of two copies or more in which each number is the one a period before it."""
-    for start, stop in _spans((row[period:] == row[:-period]) & (row[period:] >= 0)):
-        if stop - start >= period:
-            part = row[start : stop + period]
-            yield Stretch(start, part.size, _shortest(part, period, least))
+    for start, stop in _spans((row[period:] == row[:-period]) & (row[period:] >= 0), period):
+        part = row[start : stop + period]
+        yield Stretch(start, part.size, _shortest(part, period, least))
 
 
 def _whole(row: Ints, stretch: Stretch) -> Stretch:
@@ -182,8 +180,8 @@ def _shortest(part: Ints, period: int, least: int) -> int:
     return period
 
 
-def _spans(chosen: Bools) -> Iterator[tuple[int, int]]:
-    """The maximal stretches of True, as starts and ends."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
-    for start, stop in edges.reshape(-1, 2):
+def _spans(chosen: Bools, least: int) -> Iterator[tuple[int, int]]:
+    """The maximal stretches of True, of that many or more, as starts and ends."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8))).reshape(-1, 2)
+    for start, stop in edges[edges[:, 1] - edges[:, 0] >= least]:
         yield int(start), int(stop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -108,10 +109,14 @@ class _Layer:
         args = tuple(names.like(value) for value in self.reads)
         inner = dict(zip(self.reads, args, strict=True)) | {value: names.like(value) for value in given}
         body = tuple(
-            replace(
-                op,
-                operands=tuple(inner.get(value, value) for value in op.operands),
-                results=tuple(inner.get(value, value) for value in op.results),
+            Op(
+                op.name,
+                tuple(inner.get(value, value) for value in op.operands),
+                op.attrs,
+                tuple(inner.get(value, value) for value in op.results),
+                op.regions,
+                op.location,
+                op.requires,
             )
             for op in own
         )
@@ -213,10 +218,11 @@ def _kinds(block: Block, ops: Sequence[Op], left: AbstractSet[Op]) -> Ints:
     """A number for each op, the same for those that differ in their operands at most, and these have the same types; a
     negative one of its own for an op that cannot stand in a function."""
     defining = {each.value for each in block.symbols}
+    fits = cache(_fits)
     numbers: dict[Hashable, int] = {}
     out = np.empty(len(ops), np.int64)
     for at, op in enumerate(ops):
-        if op in left or not _is_pure(op) or not defining.isdisjoint(op.results):
+        if not fits(op.name) or op in left or not _is_pure(op) or not defining.isdisjoint(op.results):
             out[at] = -1 - at
             continue
         types = tuple(value.type for value in (*op.operands, *op.results))
@@ -232,18 +238,21 @@ def _alone(region: Block) -> Hashable:
     return key
 
 
+def _fits(name: str) -> bool:
+    """Whether ops of a name can stand in a function: they give values, and are no loops, no branches and no calls."""
+    decl = REGISTRY[name]
+    return not decl.effect and (not decl.nested or (decl.traits.regions == "once" and name != "call"))
+
+
 def _is_pure(op: Op) -> bool:
-    """Whether an op can stand in a function: it gives values of known ranks from its operands alone, and is no loop, no
-    branch and no call."""
-    decl = REGISTRY[op.name]
+    """Whether an op gives values of known ranks, from its operands alone."""
     ranked = all(value.type.shape is not None for value in (*op.operands, *op.results))
-    plain = not decl.nested or (decl.traits.regions == "once" and not is_call(op))
-    return ranked and bool(op.results) and plain and not decl.effect and not op.captures()
+    return ranked and bool(op.results) and not (op.regions and op.captures())
 
 
 def _last_reads(block: Block, ops: Sequence[Op]) -> Mapping[Value, int]:
     """Where each value is read last; behind all ops for a result of the block, or one that defines a symbol."""
-    last = {value: at for at, op in enumerate(ops) for value in (*op.operands, *op.captures())}
+    last = {value: at for at, op in enumerate(ops) for value in (op.reads() if op.regions else op.operands)}
     ends = (*block.results, *(each.value for each in block.symbols))
     return last | dict.fromkeys(ends, len(ops))
 
