@@ -239,15 +239,15 @@ def _alone(region: Block) -> Hashable:
 
 
 def _fits(name: str) -> bool:
-    """Whether ops of a name can stand in a function: they give values, and are no loops, no branches and no calls."""
+    """Whether ops of a name can stand in a function: they give values, and are no loops and no branches."""
     decl = REGISTRY[name]
-    return not decl.effect and (not decl.nested or (decl.traits.regions == "once" and name != "call"))
+    return not decl.effect and (not decl.nested or decl.traits.regions == "once")
 
 
 def _is_pure(op: Op) -> bool:
-    """Whether an op gives values of known ranks, from its operands alone."""
+    """Whether an op, which is no call, gives values of known ranks from its operands alone."""
     ranked = all(value.type.shape is not None for value in (*op.operands, *op.results))
-    return ranked and bool(op.results) and not (op.regions and op.captures())
+    return ranked and bool(op.results) and not (op.regions and (is_call(op) or op.captures()))
 
 
 def _last_reads(block: Block, ops: Sequence[Op]) -> Mapping[Value, int]:
