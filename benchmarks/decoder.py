@@ -129,15 +129,18 @@ class Decoder:
             self.b.one("concatenate", (cache.keys, keys), {"dim": 2}),
             self.b.one("concatenate", (cache.values, values), {"dim": 2}),
         )
+        return self.linear(self.mixed(queries, longer.keys, longer.values), o), longer
+
+    def mixed(self, queries: Value, keys: Value, values: Value) -> Value:
+        """What queries take from values, by their keys: heads in, [b, 1, WIDTH] out."""
         batch = {"lhs_batch": (0, 1), "rhs_batch": (0, 1), "lhs_contract": (3,), "dtype": "f32"}
-        scores = self.b.one("dot_general", (queries, self.repeated(longer.keys)), {**batch, "rhs_contract": (3,)})
+        scores = self.b.one("dot_general", (queries, self.repeated(keys)), {**batch, "rhs_contract": (3,)})
         scores = self.b.one("multiply", (scores, self.splat(0.5, scores)))
         peak = self.folded(self._largest, -np.inf, scores)
         powers = self.b.one("exponential", (self.b.one("subtract", (scores, peak)),))
         shares = self.b.one("divide", (powers, self.folded(self._sum, 0.0, powers)))
-        mixed = self.b.one("dot_general", (shares, self.repeated(longer.values)), {**batch, "rhs_contract": (2,)})
-        back = self.reshaped(self.swapped(mixed), (0, 1), WIDTH)
-        return self.linear(back, o), longer
+        mixed = self.b.one("dot_general", (shares, self.repeated(values)), {**batch, "rhs_contract": (2,)})
+        return self.reshaped(self.swapped(mixed), (0, 1), WIDTH)
 
     def feed_forward(self, x: Value, gate: Value, up: Value, down: Value) -> Value:
         raw = self.linear(x, gate)

@@ -156,17 +156,10 @@ class Road:
         """The graph, optimized, its repeated layers once; then what stands behind checks of sizes that data gives, once
         more."""
         self.source = graph.body
-        source = self.layers(graph.body)
-        body = self.block(source, entry, given, refine_signature)
-        if source is not graph.body:
-            with self.tracer.stage("layers"), without_collecting():
-                lined, told = put_in_line(self.outcome, graph.body, source, body)
-            if has_layers(lined):  # types of what crosses their borders changed
-                self.outcome, self.names = Outcome(), Names()
-                body = self.block(graph.body, entry, given, refine_signature)
-            else:
-                self.outcome = told
-                body = self.whole(lined, entry, given, refine_signature)
+        body = self.by_layers(graph.body, entry, given, refine_signature)
+        if body is None:
+            self.outcome, self.names = Outcome(), Names()
+            body = self.block(graph.body, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
         once = placed_once(optimize_behind(self.behind, self.moved, body, known, entry.believed))
         self.moved(once.now)
@@ -244,12 +237,30 @@ class Road:
         self._note(Outcome(standing=dict(zip(values_of(region), values_of(copy), strict=True))))
         return copy
 
-    def layers(self, block: Block) -> Block:
-        """The block with its layers as calls, where that is asked for."""
+    def by_layers(
+        self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool
+    ) -> Block | None:
+        """A block through the stages, its repeated layers once, and then as a whole. None where that is not asked for,
+        or where it has none; where types of what crosses their borders changed; and where the program, or a fact, is
+        wrong, which is told of ops and not of layers."""
         if not self.setting.share_layers:
-            return block
+            return None
         with self.tracer.stage("layers"), without_collecting():
-            return outlined(block, self.setting.left)
+            source = outlined(block, self.setting.left)
+        if source is block:
+            return None
+        try:
+            called = self.block(source, entry, given, refine_signature)
+        except EgshapeError as fault:
+            if _is_of_input(fault):
+                return None
+            raise
+        with self.tracer.stage("layers"), without_collecting():
+            lined, told = put_in_line(self.outcome, block, source, called)
+        if has_layers(lined):
+            return None
+        self.outcome = told
+        return self.whole(lined, entry, given, refine_signature)
 
     def whole(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
         """A block whose layers went through the stages apart, once more; as it is where that takes too long."""
@@ -269,7 +280,7 @@ class Road:
     ) -> Block:
         """A block that went through the stages before, or a part of it, once more: its checks are known."""
         before, self.outcome = self.outcome, Outcome()
-        self.names.release(value.name for op in block.ops for value in op.results)
+        self.names.release(value.name for op in block.walk() for value in op.results)
         try:
             return self.block(block, entry, given, refine_signature)
         finally:
@@ -334,12 +345,17 @@ def _equal(outcome: Outcome) -> Callable[[Dim, Dim], bool]:
     return equal
 
 
+def _is_of_input(fault: EgshapeError) -> bool:
+    """Whether the program, or a fact that was given, is wrong."""
+    return isinstance(fault, Contradiction) or fault.code == "violated"
+
+
 def _fallback(fault: Exception) -> Outcome:
     """That the graph stays as it came, for a fault of the engine or of ours. Raises what is wrong with the input."""
     if isinstance(fault, EngineFault | InternalError):
         return Outcome(status="fallback", fault=str(fault))
     if isinstance(fault, EgshapeError):
-        if isinstance(fault, Contradiction) or fault.code in ("violated", "rules"):
+        if _is_of_input(fault) or fault.code == "rules":
             raise fault
         return Outcome(status="fallback", fault=str(fault))
     if os.environ.get(STRICT):

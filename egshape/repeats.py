@@ -9,29 +9,28 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from egshape.egraph.obligations import obligations_of, required, said_of
 from egshape.facts import Relation
-from egshape.frontends.calls import demands
 from egshape.ir.calls import Placed, is_call, key_at, placed, values_of
-from egshape.ir.graph import Block, Op, Value
+from egshape.ir.graph import Block, Location, Op, Value
 from egshape.ir.keys import hashable, region_key
 from egshape.ir.types import is_integer
 from egshape.ops import REGISTRY
+from egshape.periods import Bools, Ints, Part, Stretch, completed, copies_of, stretches, taken
 
 LEAST_LAYER, LEAST_COPIES = 32, 3
 """Ops of a layer, and how often it must stand in the program."""
 WEIGHT = 16
 """A constant of more elements is a weight: it may differ from copy to copy."""
-_PERIODS = 8
-"""Distances between equal ops that are tried, those that are seen most often."""
+_SMALL_INTEGERS = 1_000
+"""Values that small integers count for where a layer is cut: those that come from outside keep copies apart."""
 _NAME = "layer of the optimizer"
-
-Ints = npt.NDArray[np.int64]
 
 
 def outlined(block: Block, left: AbstractSet[Op] = frozenset()) -> Block:
@@ -68,6 +67,26 @@ def is_layer(op: Op) -> bool:
     return is_call(op) and op.attrs["name"] == _NAME
 
 
+class _Demand(NamedTuple):
+    """What is said where ops do not have what they require, and which of them requires it first."""
+
+    said: str
+    place: int
+
+
+def blamed(block: Block) -> dict[tuple[str, str], tuple[str, Location]]:
+    """By where and how something is said of the layers of a block, which are calls: how it is said of the op in them
+    that requires it, and where that is."""
+    found: dict[tuple[str, str], tuple[str, Location]] = {}
+    for call in filter(is_layer, block.ops):
+        (region,) = call.regions
+        demands: Mapping[Relation, _Demand] = region.keep("demands", dict)
+        for relation, each in zip(call.requires, demands.values(), strict=True):
+            where = str(call.location), said_of(call, relation)
+            found.setdefault(where, (each.said, region.ops[each.place].location))
+    return found
+
+
 @dataclass(frozen=True)
 class _Layer:
     """A copy of a layer: the ops from ``start`` on, what they read from elsewhere, and the results, by place among all
@@ -79,7 +98,7 @@ class _Layer:
     length: int
     reads: tuple[Value, ...]
     gives: tuple[int, ...]
-    demands: tuple[Relation, ...]
+    demands: Mapping[Relation, _Demand]
     """What its ops require of sizes, the same in all copies, since their types are."""
 
     def call(self, ops: Sequence[Op], names: _Fresh) -> Op:
@@ -90,15 +109,32 @@ class _Layer:
         args = tuple(names.like(value) for value in self.reads)
         inner = dict(zip(self.reads, args, strict=True)) | {value: names.like(value) for value in given}
         body = tuple(
-            replace(
-                op,
-                operands=tuple(inner.get(value, value) for value in op.operands),
-                results=tuple(inner.get(value, value) for value in op.results),
+            Op(
+                op.name,
+                tuple(inner.get(value, value) for value in op.operands),
+                op.attrs,
+                tuple(inner.get(value, value) for value in op.results),
+                op.regions,
+                op.location,
+                op.requires,
             )
             for op in own
         )
         region = Block(args, body, tuple(inner[value] for value in given))
-        return Op("call", self.reads, {"name": _NAME}, tuple(given), (region,), own[0].location, self.demands)
+        region.keep("demands", lambda: self.demands)
+        needs = tuple(replace(relation, source=each.said) for relation, each in self.demands.items())
+        return Op("call", self.reads, {"name": _NAME}, tuple(given), (region,), own[0].location, needs)
+
+
+def _demands(ops: Sequence[Op]) -> dict[Relation, _Demand]:
+    """What ops require of sizes, as it is required of them where they stand alone."""
+    stated = [(at, relation, said_of(op, relation)) for at, op in enumerate(ops) for relation in op.requires]
+    implied = obligations_of(list(required(Block((), tuple(ops), ()), REGISTRY)))
+    stated += [(each.index, each.relation, each.message) for each in implied]
+    found: dict[Relation, _Demand] = {}
+    for place, relation, said in sorted(stated, key=lambda each: each[0]):
+        found.setdefault(relation, _Demand(said, place))
+    return found
 
 
 def _with_key(call: Op, keys: dict[int, Any], kind: int) -> Op:
@@ -123,27 +159,55 @@ class _Fresh:
 def _layers(block: Block, ops: Sequence[Op], left: AbstractSet[Op]) -> list[_Layer]:
     """The copies of layers, in order. Each is compared with the others op by op: kinds, types, and what reads what."""
     kinds = _kinds(block, ops, left)
-    period, runs = _period(kinds)
-    if not runs:
+    repeated = stretches(kinds, LEAST_LAYER, LEAST_COPIES)
+    if not repeated:
         return []
-    made = {value: at for at, op in enumerate(ops) for value in op.results}
     last = _last_reads(block, ops)
-    narrow = _crossings(ops, made, last, period)
-    groups: dict[Hashable, list[tuple[int, tuple[Value, ...]]]] = {}
-    for start, length in runs:
-        first = start + int(np.argmin(narrow[start : start + period]))
-        for at in range(first, start + length - period + 1, period):
-            reads, wiring = _wired(ops[at : at + period])
-            key = (kinds[at : at + period].tobytes(), wiring)
-            groups.setdefault(key, []).append((at, reads))
-    found = []
-    for kind, copies in enumerate(groups.values()):
-        if len(copies) >= LEAST_COPIES:
-            own = [ops[at : at + period] for at, _ in copies]
-            outside = (_given(each, at + period, last) for each, (at, _) in zip(own, copies, strict=True))
-            gives, needs = tuple(sorted(set().union(*outside))), demands(own[0])
-            found += [_Layer(kind, at, period, reads, gives, needs) for at, reads in copies]
+    free, parts = kinds >= 0, list[Part]()
+    for each in repeated:
+        part = _cut(ops, kinds, last, each, free)
+        if part.starts:
+            parts.append(part)
+            taken(free, part)
+    parts = completed(kinds, parts, free, LEAST_LAYER, LEAST_COPIES)
+    same = (copies for part in parts for copies in _same(ops, part))
+    found = [layer for kind, copies in enumerate(same) for layer in _copies(ops, last, kind, copies)]
     return sorted(found, key=lambda layer: layer.start)
+
+
+def _cut(ops: Sequence[Op], kinds: Ints, last: Mapping[Value, int], repeated: Sequence[Stretch], free: Bools) -> Part:
+    """The layers in stretches of one: they are cut where fewest values cross, or, where this costs a copy and more are
+    the same then, there among the places that keep all."""
+    longest = max(repeated, key=lambda each: each.length)
+    narrow = _crossings(ops, last, longest.start, longest.period)
+    cuts = dict.fromkeys(int(np.argmin(each)) for each in (narrow, narrow[: longest.length % longest.period + 1]))
+    parts = [copies_of(kinds, repeated, longest.start + cut, free) for cut in cuts]
+    if len(parts) == 1:
+        return parts[0]
+    return max(parts, key=lambda part: sum(map(len, _same(ops, part))))
+
+
+_Copy = tuple[int, int, tuple[Value, ...]]
+"""Where a copy of a layer starts and ends, and what it reads from elsewhere."""
+
+
+def _same(ops: Sequence[Op], part: Part) -> list[list[_Copy]]:
+    """The copies in which the same reads the same, where there are enough."""
+    groups: dict[Hashable, list[_Copy]] = {}
+    for start in part.starts:
+        stop = start + part.length
+        reads, wiring = _wired(ops[start:stop])
+        groups.setdefault(wiring, []).append((start, stop, reads))
+    return [copies for copies in groups.values() if len(copies) >= LEAST_COPIES]
+
+
+def _copies(ops: Sequence[Op], last: Mapping[Value, int], kind: int, copies: Sequence[_Copy]) -> Iterator[_Layer]:
+    """Copies as layers, which give what is read behind one of them at least."""
+    own = [ops[start:stop] for start, stop, _ in copies]
+    outside = (_given(each, stop, last) for each, (_, stop, _) in zip(own, copies, strict=True))
+    gives, needs = tuple(sorted(set().union(*outside))), _demands(own[0])
+    for start, stop, reads in copies:
+        yield _Layer(kind, start, stop - start, reads, gives, needs)
 
 
 def _is_weight(op: Op) -> bool:
@@ -154,10 +218,11 @@ def _kinds(block: Block, ops: Sequence[Op], left: AbstractSet[Op]) -> Ints:
     """A number for each op, the same for those that differ in their operands at most, and these have the same types; a
     negative one of its own for an op that cannot stand in a function."""
     defining = {each.value for each in block.symbols}
+    fits = cache(_fits)
     numbers: dict[Hashable, int] = {}
     out = np.empty(len(ops), np.int64)
     for at, op in enumerate(ops):
-        if op in left or not _is_pure(op) or not defining.isdisjoint(op.results):
+        if not fits(op.name) or op in left or not _is_pure(op) or not defining.isdisjoint(op.results):
             out[at] = -1 - at
             continue
         types = tuple(value.type for value in (*op.operands, *op.results))
@@ -173,54 +238,42 @@ def _alone(region: Block) -> Hashable:
     return key
 
 
+def _fits(name: str) -> bool:
+    """Whether ops of a name can stand in a function: they give values, and are no loops and no branches."""
+    decl = REGISTRY[name]
+    return not decl.effect and (not decl.nested or decl.traits.regions == "once")
+
+
 def _is_pure(op: Op) -> bool:
+    """Whether an op, which is no call, gives values of known ranks from its operands alone."""
     ranked = all(value.type.shape is not None for value in (*op.operands, *op.results))
-    nested = REGISTRY[op.name].nested
-    return ranked and bool(op.results) and not nested and not REGISTRY[op.name].effect and not op.captures()
-
-
-def _period(kinds: Ints) -> tuple[int, list[tuple[int, int]]]:
-    """How many ops the layers have, and the stretches, start and length, in which one follows the other; none where
-    nothing repeats."""
-    order = np.argsort(kinds, kind="stable")
-    same = kinds[order][1:] == kinds[order][:-1]
-    gaps = np.diff(order)[same]
-    counts = np.bincount(gaps[gaps >= LEAST_LAYER]) if gaps.size else gaps
-    best: tuple[int, int, list[tuple[int, int]]] = (0, 0, [])
-    for period in np.argsort(-counts, kind="stable")[:_PERIODS]:
-        if counts[period]:
-            runs = list(_runs(kinds, int(period)))
-            covered = sum(length for _, length in runs)
-            if covered > best[0] or (covered == best[0] and period < best[1]):
-                best = covered, int(period), runs
-    return best[1], best[2]
-
-
-def _runs(kinds: Ints, period: int) -> Iterator[tuple[int, int]]:
-    """Stretches of at least so many copies in which each op is of the kind of the one a period before it."""
-    equal = np.concatenate(([False], kinds[period:] == kinds[:-period], [False]))
-    edges = np.flatnonzero(equal[1:] != equal[:-1])
-    for start, stop in edges.reshape(-1, 2):
-        if stop - start >= (LEAST_COPIES - 1) * period:
-            yield int(start), int(stop - start) + period
+    return ranked and bool(op.results) and not (op.regions and (is_call(op) or op.captures()))
 
 
 def _last_reads(block: Block, ops: Sequence[Op]) -> Mapping[Value, int]:
     """Where each value is read last; behind all ops for a result of the block, or one that defines a symbol."""
-    last = {value: at for at, op in enumerate(ops) for value in (*op.operands, *op.captures())}
+    last = {value: at for at, op in enumerate(ops) for value in (op.reads() if op.regions else op.operands)}
     ends = (*block.results, *(each.value for each in block.symbols))
     return last | dict.fromkeys(ends, len(ops))
 
 
-def _crossings(ops: Sequence[Op], made: Mapping[Value, int], last: Mapping[Value, int], period: int) -> Ints:
-    """How many values of the ops before each place are read behind it, those apart that are read much later."""
-    change = np.zeros(len(ops) + 1, np.int64)
-    for value, at in made.items():
-        end = last.get(value, at)
-        if at < end <= at + 2 * period:
-            change[at + 1] += 1
-            change[min(end + 1, len(ops))] -= 1
-    return np.cumsum(change)
+def _crossings(ops: Sequence[Op], last: Mapping[Value, int], start: int, period: int) -> Ints:
+    """How many values of the ops before each place of a period are read behind it, those apart that are read much
+    later."""
+    change = np.zeros(period + 1, np.int64)
+    for at in range(max(0, start - 2 * period), start + period):
+        for value in ops[at].results:
+            end = last.get(value, at)
+            if max(at, start - 1) < end <= at + 2 * period:
+                weight = _SMALL_INTEGERS if _is_small_integer(value) else 1
+                change[max(at + 1 - start, 0)] += weight
+                change[min(end + 1 - start, period)] -= weight
+    return np.cumsum(change)[:period]
+
+
+def _is_small_integer(value: Value) -> bool:
+    """Whether a value's elements may be known, and count then."""
+    return is_integer(value.type.dtype) and value.type.rank <= 1
 
 
 def _wired(ops: Sequence[Op]) -> tuple[tuple[Value, ...], Hashable]:
@@ -233,7 +286,7 @@ def _wired(ops: Sequence[Op]) -> tuple[tuple[Value, ...], Hashable]:
         for value in op.operands:
             if value in numbers:
                 wiring.append(numbers[value])
-            elif is_integer(value.type.dtype) and value.type.rank <= 1:
+            elif _is_small_integer(value):
                 wiring.append(value)
             else:
                 wiring.append(-1 - reads.setdefault(value, len(reads)))

@@ -10,7 +10,7 @@ from functools import partial
 from egshape.egraph.outcome import Outcome, Reason, Scope
 from egshape.ir.calls import substitute, values_of
 from egshape.ir.graph import Block, Location, Op, Value
-from egshape.repeats import in_place, is_layer
+from egshape.repeats import blamed, in_place, is_layer
 
 Standing = dict[Value, Value]
 
@@ -38,7 +38,22 @@ def put_in_line(outcome: Outcome, block: Block, source: Block, called: Block) ->
     named, copies = _as_written(outcome, source, called, standing)
     lined = in_place(named)
     found = moved(replace(outcome, standing=standing), {**copies, **lined.now})
-    return lined.block, _of_layers(found, block, source, lined.block)
+    return _of_ops(lined.block, _of_layers(found, block, source, lined.block), blamed(source))
+
+
+def _of_ops(
+    lined: Block, outcome: Outcome, said: Mapping[tuple[str, str], tuple[str, Location]]
+) -> tuple[Block, Outcome]:
+    """A block and an outcome in which what layers require of sizes is required by ops in them. ``said``: how and where,
+    by how and where it is said of the layers."""
+    ops, checks = list(lined.ops), list(outcome.checks)
+    for at, op in enumerate(ops):
+        if op.name == "check" and (found := said.get((str(op.location), op.attrs["message"]))):
+            ops[at] = replace(op, attrs={**op.attrs, "message": found[0]}, location=found[1])
+    for at, check in enumerate(checks):
+        if found := said.get((check.location, check.message)):
+            checks[at] = replace(check, message=found[0], location=str(found[1]))
+    return replace(lined, ops=tuple(ops)), replace(outcome, checks=tuple(checks))
 
 
 def _of_calls(outcome: Outcome, source: Block, called: Block) -> Standing:
@@ -46,11 +61,13 @@ def _of_calls(outcome: Outcome, source: Block, called: Block) -> Standing:
     each in what became of its own call, if that is still one."""
     standing = dict(outcome.standing)
     first = {
-        new: old for each in outcome.functions for new, old in zip(_given(each.block), _given(each.done), strict=True)
+        new: old
+        for each in outcome.functions
+        for new, old in zip(values_of(each.block), values_of(each.done), strict=True)
     }
     for call, became in _became(outcome, source, called):
-        given = () if became is None else _given(became.regions[0])
-        now = {first[value]: value for value in given if value in first}
+        inside = () if became is None else values_of(became.regions[0])
+        now = {first[value]: value for value in inside if value in first}
         for value in values_of(call.regions[0]):
             new = standing.pop(value, None)
             if new in now:
@@ -74,7 +91,7 @@ def _as_written(
             continue
         outside = dict(zip(call.regions[0].results, call.results, strict=True))
         names: dict[str, str] = {}
-        for value in _given(call.regions[0]):
+        for value in values_of(call.regions[0]):
             if value in standing:
                 names.setdefault(standing[value].name, outside.get(value, value).name)
         (region,) = became.regions

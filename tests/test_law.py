@@ -71,6 +71,7 @@ LAYERS = [
             "rulesets",
             "attempts",
             "behind",
+            "periods",
             "repeats",
             "retold",
             "inner",

@@ -36,7 +36,7 @@ def without_unread(block: Block, registry: Registry, wanted: Iterable[Value] = (
     kept: list[Op] = []
     for op in reversed(block.ops):
         own = {name for value in op.results for name in defines.get(value, ())}
-        if must_stay(op, registry) or not read.isdisjoint(op.results) or own & names:
+        if not read.isdisjoint(op.results) or own & names or must_stay(op, registry):
             kept.append(op)
             read.update(op.operands)
             for region in op.regions:

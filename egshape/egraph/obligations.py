@@ -261,7 +261,7 @@ class Walker:
             due[obligation.index].append(obligation)
         for index, op in enumerate(self.block.ops):
             for relation in op.requires:
-                self._oblige(index, op, replace(relation, source=""), _said_of(op, relation))
+                self._oblige(index, op, replace(relation, source=""), said_of(op, relation))
             for obligation in due.get(index, ()):
                 self._oblige(index, op, obligation.relation, obligation.message, needed=True)
                 if obligation.joined is not None:
@@ -543,7 +543,7 @@ def _is_open(elements: np.ndarray | None) -> bool:
     return elements is None or any(isinstance(each, Dim) and each.divisors_maybe_zero() for each in elements.flat)
 
 
-def _said_of(op: Op, relation: Relation) -> str:
+def said_of(op: Op, relation: Relation) -> str:
     """The message of what the frontend says that an op relies on."""
     if op.name in HOST_CALLS:
         return f"{op.attrs['target']}: expected {relation}"

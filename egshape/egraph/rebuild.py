@@ -374,7 +374,7 @@ class Rebuilder:
         self._ops.append(Op(name, tuple(operands), dict(attrs), (value,), (), self._location(cls)))
 
     def _call(self, cls: int, call: Call, items: Sequence[int], sizes: Sequence[Dim]) -> None:
-        op = call.op
+        op = self._original(cls, call) or call.op  # ops that are equal but for their operands are one to encode
         values = [self._built[item] for item in items]
         count = len(values) - call.captures
         attrs = dict(op.attrs)
@@ -384,16 +384,22 @@ class Rebuilder:
             place += length
         captured = dict(zip(op.captures(), values[count:], strict=True))
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
-        own = len(op.results) == 1 and cls in self._first  # ops that are equal but for their operands are one to encode
+        named = len(op.results) == 1 and cls in self._first
         results = tuple(
-            self._result(value, self._label(cls) if own else self._name(value.name)) for value in op.results
+            self._result(value, self._label(cls) if named else self._name(value.name)) for value in op.results
         )
         self._made.update(zip(op.results, results, strict=True))
-        location = self._location(cls) if own else op.location
+        location = self._location(cls) if named else op.location
         self._ops.append(Op(op.name, tuple(values[:count]), attrs, results, regions, location))
         self._calls[cls] = results
         if len(results) == 1:
             self._built[cls] = results[0]
+
+    def _original(self, cls: int, call: Call) -> Op | None:
+        """The block's op that is this call, with regions of its own, if one is."""
+        found = self.encoding.op_of_node.get(self._first.get(cls, -1))
+        number = None if found is None else self.encoding.call_of.get(found[1])
+        return found[1] if found is not None and number is not None and self.encoding.calls[number] is call else None
 
     # -- names ---------------------------------------------------------------------------------------------------
 

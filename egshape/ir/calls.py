@@ -209,7 +209,8 @@ class _Copier:
         for op in block.ops:
             operands = tuple(known.get(operand, operand) for operand in op.operands)
             regions = tuple(self.block(region, dict(known)) for region in op.regions)
-            changed = replace(op, operands=operands, regions=regions, results=tuple(map(fresh, op.results)))
+            results = tuple(map(fresh, op.results))
+            changed = Op(op.name, operands, op.attrs, results, regions, op.location, op.requires)
             ops.append(self._resized(changed) if self._size else changed)
         symbols = tuple(
             replace(each, name=self._symbol(each.name), value=known.get(each.value, each.value))

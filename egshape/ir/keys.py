@@ -19,8 +19,16 @@ def hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, list | tuple):
-        return tuple(hashable(item) for item in value)
+        return value if _is_hashable(value) else tuple(hashable(item) for item in value)
     return value
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def region_key(region: Block, captures: Sequence[Value], sizes: Mapping[str, Dim] | None = None) -> Any:

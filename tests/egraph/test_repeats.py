@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from benchmarks.decoder import decoder, inputs
+from benchmarks.encoder_decoder import encoder_decoder
 from egshape.api import optimize
 from egshape.dims import const
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.calls import function_key
 from egshape.ir.graph import Block, Graph, Value
 from egshape.ir.interpret import interpret
 from egshape.ir.verify import verify
@@ -57,6 +63,92 @@ def test_layers_that_differ_in_weights_are_one_function() -> None:
 def test_a_layer_that_differs_in_more_stands_apart(ends: bool) -> None:
     sizes = _calls(outlined(_chain(odd=LAYERS - 1, ends=ends).body))
     assert len(sizes) == LAYERS - 1
+
+
+_FAMILIES = {"d": "tanh", "m": "logistic", "o": "negate"}
+
+
+def _families(text: str, widths: tuple[int, ...] = (8,), towers: int = 1) -> Graph:
+    """A layer of one op or another, of 40 ops, for each letter, with a weight; once for each width, which follow each
+    other, in each of the towers, which do not."""
+    b = BlockBuilder()
+    turn = {"permutation": (1, 0)}
+    contract = {"lhs_contract": (1,), "rhs_contract": (0,), "lhs_batch": (), "rhs_batch": (), "dtype": "f32"}
+
+    def weight(*shape: int) -> Value:
+        values = np.linspace(-0.5, 0.5, shape[0] * shape[1], dtype=np.float32).reshape(shape) + len(b.ops) / 10_000
+        return b.one("constant", (), {"value": values})
+
+    def layer(x: Value, width: int, op: str) -> Value:
+        y = b.one("dot_general", (x, weight(width, width)), contract)
+        for _ in range(12):
+            y = b.one("transpose", (b.one(op, (b.one("transpose", (y,), turn),)),), turn)
+        return b.one("add", (b.one("negate", (b.one("negate", (y,)),)), x))
+
+    outputs = []
+    for tower in range(towers):
+        x = b.arg(f"x{tower}", "f32", [None, 8], [f"n{tower}", None])
+        for before, width in pairwise((8, *widths)):
+            x = b.one("dot_general", (x, weight(before, width)), contract)
+            for letter in text:
+                x = layer(x, width, _FAMILIES[letter])
+        outputs.append(x)
+    return Graph("families", b.finish(outputs), tuple(f"y{tower}" for tower in range(towers)))
+
+
+@pytest.mark.parametrize(
+    ("graph", "functions"),
+    [
+        (lambda: _families("dddmmmm"), [3, 4]),
+        (lambda: _families("dmdmdm"), [3]),
+        (lambda: _families("ddddmdmddm"), [3, 7]),
+        (lambda: _families("dddomdddomdddom"), [3, 9]),
+        (lambda: _families("ddd", widths=(8, 16, 32, 8)), [3, 3, 6]),
+        (lambda: _families("ddmdd", widths=(8, 16), towers=2), [8, 8]),
+        (lambda: _families("ddmd"), []),
+        (lambda: _families("dddd", towers=2), [8]),
+        (lambda: encoder_decoder(3, 4), [3, 4]),
+    ],
+    ids=[
+        "two parts",
+        "in turn",
+        "not in turn",
+        "some and one",
+        "stages",
+        "stages of towers",
+        "too few in a row",
+        "towers",
+        "encoder, decoder",
+    ],
+)
+def test_every_layer_that_repeats_is_a_function(graph: Callable[[], Graph], functions: list[int]) -> None:
+    source = graph()
+    body = outlined(source.body)
+    verify(Graph("outlined", body, source.output_names))
+    times = Counter(function_key(op) for op in body.ops if op.name == "call")
+    assert sorted(times.values()) == functions
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        lambda: _families("ddddmdmddm"),
+        lambda: _families("ddd", widths=(8, 16, 8)),
+        lambda: _families("dddd", towers=2),
+        lambda: encoder_decoder(3, 3),
+    ],
+    ids=["not in turn", "stages", "towers", "encoder, decoder"],
+)
+def test_several_layers_give_the_same_with_as_many_ops(graph: Callable[[], Graph]) -> None:
+    source = graph()
+    apart, shared = (optimize(source, share_layers=each) for each in (False, True))
+    assert shared.report.status == "saturated" and not shared.report.notes
+    assert len(shared.graph.ops) == len(apart.graph.ops) < len(source.ops)
+    names = [each.name for each in source.body.symbols]
+    for size in (0, 1, 2, 5):
+        given = inputs(source, {name: size + at for at, name in enumerate(names)})
+        for one, two in zip(interpret(source, given), interpret(shared.graph, given), strict=True):
+            np.testing.assert_array_equal(one, two)
 
 
 def test_a_program_in_which_nothing_repeats_stays() -> None:

@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 from benchmarks.decoder import decoder
+from benchmarks.encoder_decoder import encoder_decoder
 from egshape.api import Result, load, optimize, save
 from egshape.cli import main
+from egshape.dims import const
+from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Location, Value
 from egshape.ir.interpret import interpret
 from egshape.repeats import outlined
 from egshape.report import ValueExplanation
+from egshape.viz.report.data import report_data
 from tests.egraph.test_behind import TARGETS, TEXT
 
 LAYERS = 4
@@ -51,6 +55,37 @@ def _chain(crossing: bool) -> Graph:
     for number in range(LAYERS):
         x = layer(x, number)
     return _located(Graph("chain", b.finish([x]), ("y",)))
+
+
+def _composed() -> Graph:
+    """Layers of 33 ops, each with two composites that have a detour inside."""
+    b = BlockBuilder()
+    x = b.arg("x", "f32", [None, 8], ["n", None])
+    turn = {"permutation": (1, 0)}
+    for _ in range(LAYERS):
+        for _ in range(15):
+            x = b.one("tanh", (b.one("negate", (x,)),))
+        for _ in range(2):
+            inner = b.child()
+            y = inner.arg(None, "f32", x.type.dims)
+            y = inner.one("transpose", (inner.one("transpose", (y,), turn),), turn)
+            region = inner.finish([inner.one("sine", (y,))])
+            x = b.one("composite", (x,), {"name": "turned"}, regions=(region,))
+        x = b.one("exponential", (x,))
+    return _located(Graph("composed", b.finish([x]), ("y",)))
+
+
+def test_of_composites_in_layers() -> None:
+    graph = _composed()
+    assert len([op for op in outlined(graph.body).ops if op.name == "call"]) == LAYERS
+    apart, shared = (optimize(graph, share_layers=each) for each in (False, True))
+    assert not shared.report.notes and str(apart.graph.body) == str(shared.graph.body)
+    names = [value.name for op in graph.body.walk() for value in op.results]
+    one, two = ({name: result.explain_value(name) for name in names} for result in (apart, shared))
+    assert {name: (each.status, each.stands) for name, each in one.items()} == {
+        name: (each.status, each.stands) for name, each in two.items()
+    }
+    assert "gone" in {each.status for each in two.values() if each.op == "transpose"}
 
 
 def _told(graph: Graph, result: Result) -> dict[str, ValueExplanation]:
@@ -94,8 +129,11 @@ def test_of_layers_the_same_is_told_as_of_them_apart(crossing: bool) -> None:
     assert str(apart.graph.body) == str(shared.graph.body), "names and places are those of each layer"
 
 
-def test_of_a_decoder() -> None:
-    graph = _located(decoder(1_200, layers=4))
+@pytest.mark.parametrize(
+    "graph", [decoder(1_200, layers=4), encoder_decoder(3, 3)], ids=["a layer", "an encoder's and a decoder's"]
+)
+def test_of_a_decoder(graph: Graph) -> None:
+    graph = _located(graph)
     apart, shared = (optimize(graph, share_layers=each, validate=False) for each in (False, True))
     one, two = _told(graph, apart), _told(graph, shared)
     _holds(graph, shared, two)
@@ -103,6 +141,55 @@ def test_of_a_decoder() -> None:
     assert [str(op.location) for op in apart.graph.ops] == [str(op.location) for op in shared.graph.ops]
     for name, each in one.items():
         assert {step.rule for step in each.why} <= {step.rule for step in two[name].why}
+
+
+def test_the_slider_has_the_rewrites_of_each_layer() -> None:
+    graph = _located(encoder_decoder(3, 3))
+    found = []
+    for shared in (False, True):
+        data = report_data(optimize(graph, share_layers=shared, validate=False))
+        texts = data["texts"]
+        found.append({(texts[rule], texts[location]) for rule, _, _, location in data["steps"]})
+    apart, shared_ones = found
+    assert apart <= shared_ones
+    places = {str(op.location) for op in graph.body.walk()}
+    assert {location for _, location in shared_ones} <= places
+
+
+def test_checks_are_said_of_ops_and_not_of_layers() -> None:
+    graph = _located(encoder_decoder(3, 3))
+    apart, shared = (optimize(graph, share_layers=each, validate=False) for each in (False, True))
+    assert [each.location for each in apart.report.checks] == ["node508"]
+    assert shared.report.checks == apart.report.checks
+    said = [
+        [(str(op.location), op.attrs["message"]) for op in result.graph.ops if op.name == "check"]
+        for result in (apart, shared)
+    ]
+    assert said[0] == said[1] and said[0]
+
+
+def _cutting() -> Graph:
+    """Layers that need two elements of y."""
+    b = BlockBuilder()
+    x, y = b.arg("x", "f32", [None], ["n"]), b.arg("y", "f32", [None], ["m"])
+    (size,) = y.type.dims
+    for _ in range(LAYERS):
+        for _ in range(18):
+            x = b.one("negate", (b.one("tanh", (x,)),))
+        part = b.one("slice", (y,), {"starts": (const(2),), "limits": (size,), "strides": (const(1),)})
+        spread = b.one("broadcast_in_dim", (part,), {"dims": (0,), "shape": x.type.dims})
+        x = b.one("multiply", (x, spread))
+    return _located(Graph("cutting", b.finish([x]), ("z",)))
+
+
+def test_what_is_wrong_is_said_of_ops_and_not_of_layers() -> None:
+    said = []
+    for shared in (False, True):
+        assert not optimize(_cutting(), share_layers=shared).report.notes
+        with pytest.raises(EgshapeError) as caught:
+            optimize(_cutting(), assume="m == 1", share_layers=shared)
+        said.append(str(caught.value))
+    assert said[0] == said[1] and said[0].startswith("node36: slice start: expected 2 <= m")
 
 
 def test_sizes_are_explained_where_layers_are_shared() -> None:
