@@ -119,7 +119,7 @@ def test_equal_regions_have_one_key() -> None:
     assert keys[0] == keys[1] != keys[2]
 
 
-@pytest.mark.parametrize("rank", [MAX_RANK, MAX_RANK + 1, 64])
+@pytest.mark.parametrize("rank", [MAX_RANK, MAX_RANK + 1, 64, 70])
 def test_tensors_of_more_axes_than_rules_speak_of_stay(rank: int) -> None:
     """They have no type in the e-graph, so that no op between them was a choice: the graph was given back."""
     b, n = BlockBuilder(), symbol("n")
