@@ -17,7 +17,7 @@ import numpy as np
 from egshape.dims import Dim
 from egshape.errors import DoesNotFit, EgshapeError, InternalError, UndefinedSize
 from egshape.facts import Facts, Relation
-from egshape.ir.graph import Graph, Op
+from egshape.ir.graph import Graph, Op, Value
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Data, Point, points_of
 from egshape.ir.types import TEXT, numpy_dtype
@@ -80,6 +80,10 @@ class Outcome:
 
 class _Inconclusive(Exception):
     """A run that says nothing: out of time, or more rounds of a loop than are allowed."""
+
+
+MOST_AXES = 64
+"""Axes that an array of numpy may have."""
 
 
 def validate(original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0) -> list[str]:
@@ -157,9 +161,15 @@ def unfit(graph: Graph) -> str:
         return "not validated: an input is text"
     if any(value.type.shape is None for value in graph.inputs):
         return "not validated: an input has no known rank"
+    if any(len(value.type.shape or ()) > MOST_AXES for value in (*graph.inputs, *_results(graph))):
+        return f"not validated: a tensor has more than {MOST_AXES} axes, which no array can have"
     if _Cost(graph).fixed > MAX_COST:
         return "not validated: its constants and fixed sizes are too large to interpret"
     return ""
+
+
+def _results(graph: Graph) -> Iterator[Value]:
+    return (value for op in graph.body.walk() for value in op.results)
 
 
 # -- cost ----------------------------------------------------------------------------------------------------------

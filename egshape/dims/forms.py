@@ -25,7 +25,6 @@ from egshape.dims.core import (
     is_positive,
     of_atom,
     relu_atom,
-    symbol,
 )
 
 
@@ -195,42 +194,6 @@ def bcast(one: DimLike, two: DimLike) -> Dim:
 def broadcast_gap(one: Dim, two: Dim) -> Dim:
     """What is 0 where two sizes broadcast: where they are equal, or one of them is 1."""
     return (one - two) * (one - 1) * (two - 1)
-
-
-def broadcasting(gap: Dim) -> tuple[Dim, Dim] | None:
-    """The sizes that broadcast where this is 0, if it is their ``broadcast_gap`` or that with the other sign.
-
-    Where one is an atom y, its square has the factor 1 - x, which says what x is. Of two sums without a symbol in
-    common: what they are without one of the symbols, and then with it."""
-    for atom in gap.atoms():
-        square, two = (atom, 2), of_atom(atom)
-        kept = from_terms((tuple(a for a in m if a != square), c) for m, c in gap.terms if square in m)
-        for one in (1 - kept, 1 + kept):
-            if _is_gap(gap, one, two):
-                return one, two
-    if _degree(gap) != 3:
-        return None
-    name = min(gap.symbols())
-    rest = broadcasting(gap.substitute({name: 0}))
-    if rest is None:
-        return None
-    more, (one, two) = symbol(name), rest
-    return next((pair for pair in ((one + more, two), (one, two + more)) if _is_gap(gap, *pair)), None)
-
-
-def _is_gap(gap: Dim, one: Dim, two: Dim) -> bool:
-    """Whether it is the gap of two sizes, or that with the other sign, and no number."""
-    wanted = broadcast_gap(one, two)
-    return not gap.is_const and gap in (wanted, -wanted)
-
-
-def _degree(dim: Dim) -> int:
-    return max((sum(power for _, power in m) for m, _ in dim.terms), default=0)
-
-
-def distance(one: Dim, two: Dim) -> Dim:
-    """How far two sizes are apart."""
-    return maximum(one - two, two - one)
 
 
 def total(values: Iterable[DimLike]) -> Dim:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -152,7 +152,7 @@ class Encoder:
 
     def typed(self, number: int, dtype: str, shape: tuple[Dim, ...] | None) -> None:
         """Seed dtype and shape of a node; unranked and very long shapes stay without."""
-        if shape is not None and len(shape) <= MAX_RANK:
+        if is_told(shape):
             self.out.tables["in_type"].append((number, dtype, self.shape(shape)))
         else:
             self.out.tables["in_untyped"].append((number,))
@@ -182,7 +182,7 @@ class Encoder:
         fixed = op.operands if decl.variadic or not decl.dynamic else op.operands[: len(decl.operands)]
         every = [self.leaf(operand) for operand in op.operands]  # sizes that come from around a region have nodes too
         nodes = every[: len(fixed)]
-        if decl.effect or any(result.type.shape is None for result in op.results):
+        if decl.effect or not all(is_told(result.type.shape) for result in op.results):
             self._opaque(index, op)
             return
         if decl.family in ELEMENTWISE and not _changes_width(op):
@@ -338,6 +338,11 @@ def _changes_width(op: Op) -> bool:
 def function_name(op: Op, decl: OpDecl) -> str:
     """The name of an elementwise op with its attributes: ``compare.LT.FLOAT``."""
     return ".".join([op.name, *(str(op.attrs[attr.name]) for attr in decl.attrs)])
+
+
+def is_told(shape: tuple[Dim, ...] | None) -> TypeGuard[tuple[Dim, ...]]:
+    """Whether rules are told a shape: one that is known and not very long."""
+    return shape is not None and len(shape) <= MAX_RANK
 
 
 def _representable(decl: OpDecl, op: Op) -> bool:

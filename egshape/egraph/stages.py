@@ -18,6 +18,7 @@ from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
 from egshape.egraph.effects import is_opaque_effect, must_stay, without_unread
+from egshape.egraph.encode import is_told
 from egshape.egraph.extract import Extraction, extracted
 from egshape.egraph.obligations import Check, Obligation, Walk, Walker
 from egshape.egraph.process import Allowance
@@ -273,7 +274,7 @@ def _effects(setting: Setting, block: Block, walk: Walk) -> list[tuple[int, Op]]
 
 def _is_leaf(registry: Registry, op: Op) -> bool:
     """Ops that the e-graph sees only as the values they give."""
-    return registry[op.name].effect or any(value.type.shape is None for value in op.results)
+    return registry[op.name].effect or not all(is_told(value.type.shape) for value in op.results)
 
 
 def _worthwhile(region: Block) -> bool:

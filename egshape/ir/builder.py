@@ -244,11 +244,14 @@ class BlockBuilder:
         (value,) = self.add(name, operands, attrs, **options)
         return value
 
-    def sizes(self, name: str, operand: Value, key: str) -> tuple[tuple[Dim, ...], tuple[Relation, ...]]:
+    def sizes(
+        self, name: str, operand: Value, key: str, signed: bool = False
+    ) -> tuple[tuple[Dim, ...], tuple[Relation, ...]]:
         """The elements of an integer vector as the ``sizes`` attribute ``key`` of an op without a dynamic form;
-        unknown ones become symbols. Also the relations on which that relies: give both to ``add``."""
+        unknown ones become symbols. ``signed``: they may be negative. Also the relations on which that relies: give
+        both to ``add``."""
         scope, pending = _Scope(self._decide, name), list[SymbolDef]()
-        found = self._sizes_of(operand, scope, name, key, pending)
+        found = self._sizes_of(operand, scope, name, key, pending, signed)
         self.symbols.extend(pending)
         return found, tuple(scope.requires.values())
 

@@ -156,7 +156,7 @@ class Scope:
         for size in found or ():
             if size.const is not None and size.const < 0 and not signed:
                 raise EgshapeError(f"a size is {size.const}", where=str(self.location), code="invalid-model")
-        sizes, needs = self.builder.sizes("pad" if signed else label, value, key)
+        sizes, needs = self.builder.sizes(label, value, key, signed)
         self.needs += needs
         shape = tuple(size.const or 0 for size in value.type.dims)
         self.builder.set_elements(value, object_array(sizes, shape))

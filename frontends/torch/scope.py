@@ -97,7 +97,7 @@ class Scope:
         not be negative when the graph runs unless ``signed``. What that relies on is required by the next op."""
         if value.type.rank > 1 or any(size.const is None for size in value.type.dims):
             raise NoLowering("how many sizes there are is data")
-        found, needs = self.builder.sizes("pad" if signed else label, value, key)
+        found, needs = self.builder.sizes(label, value, key, signed)
         self.needs += needs
         self.builder.set_elements(value, object_array(found, tuple(size.const or 0 for size in value.type.dims)))
         return found

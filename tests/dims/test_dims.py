@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egshape.dims import bcast, ceildiv, const, floordiv, maximum, minimum, mod, parse, product, relu, symbol
-from egshape.dims.forms import broadcast_gap, broadcasting, distance
 from egshape.errors import ParseError, UndefinedSize
 
 NAMES = ("a", "b", "c", "n.0")
@@ -191,16 +190,3 @@ def test_parse_errors_name_column_and_cause(text: str, column: int, cause: str) 
     with pytest.raises(ParseError, match=cause) as info:
         parse(text)
     assert info.value.where == f"column {column}"
-
-
-def test_a_gap_says_which_sizes_broadcast():
-    v, w, x, y, z = map(symbol, "vwxyz")
-    sums = ((x + y, v + w), (v + x, w + y + z), (x + y + 1, v + z))
-    for one, two in ((x, y), (x + y, z), (x, const(3) * y + 2), (maximum(x, y), z), (x * y, z), *sums):
-        found = broadcasting(broadcast_gap(one, two))
-        assert found is not None and set(found) == {one, two}
-        assert broadcasting(broadcast_gap(one, two) + 1) is None
-    assert broadcasting(x * y - 1) is None and broadcasting(const(0)) is None
-    assert broadcasting((x - y) * (x - 2) * (y - 2)) is None
-    for gap in (distance(x, y), distance(y, x)):
-        assert [gap.evaluate({"x": a, "y": b}) for a, b in ((0, 0), (3, 5), (5, 3))] == [0, 2, 2]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from egshape.dims import symbol
+import egshape
+from egshape.dims import const, symbol
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Value
 from egshape.ops import REGISTRY
+from egshape.rulelang.schema import MAX_RANK
+from tests.fuzz.differential import argument, graph_of
 
 
 def encoded(builder: BlockBuilder, *results: Value) -> Encoding:
@@ -113,3 +117,17 @@ def test_equal_regions_have_one_key() -> None:
     out = encoded(builder, reduced("add"), reduced("add"), reduced("maximum"))
     keys = [row[1] for row in out.tables["in_call"]]
     assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize("rank", [MAX_RANK, MAX_RANK + 1, 64, 70])
+def test_tensors_of_more_axes_than_rules_speak_of_stay(rank: int) -> None:
+    """They have no type in the e-graph, so that no op between them was a choice: the graph was given back."""
+    b, n = BlockBuilder(), symbol("n")
+    long, first = (n, *[const(1)] * (rank - 1)), {"dims": (0,), "shape": (n, *[const(1)] * (rank - 1))}
+    x = argument(b, "x", "f32", list(long))
+    flat = b.one("reshape", [b.one("abs", [x])], {"shape": (n,)})
+    back = b.one("broadcast_in_dim", [b.one("negate", [b.one("negate", [flat])])], first)
+    graph = graph_of(b, b.one("add", [back, x]))
+    result = egshape.optimize(graph)
+    assert result.report.status == "saturated"
+    assert "negate" not in result.report.ops.after.by_name

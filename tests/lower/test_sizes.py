@@ -8,11 +8,13 @@ pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
 
 import numpy as np
 
-from egshape.dims import Dim, bcast, const, minimum, symbol
+from egshape.dims import Atom, Call, Dim, bcast, const, minimum, symbol
+from egshape.dims.core import of_atom
 from egshape.dims.functions import SHIPPED
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
-from egshape.lower.host.sizes import cannot_wrap
+from egshape.lower.host.sizes import cannot_wrap, wraps
+from egshape.lower.llvm.writer import Writer
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 
@@ -76,3 +78,52 @@ def test_what_is_computed_for_a_broadcast_stays_small() -> None:
         wanted = bcast(x + y, minimum(x + y, bcast(x + y, z))).evaluate(env)
         assert outer.evaluate(env) == wanted, sizes
     assert max(sum(power for _, power in term) for term, _ in outer.terms) <= 3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "good"),
+    [
+        ((2 * M, 2 * M, 2 * M), True),
+        ((2 * M, 0, 0), True),
+        ((2 * M, 2 * M, 2 * M - 1), False),
+        ((1, 0, 2 * M), True),
+        ((0, 1, 2 * M), True),
+        ((0, 0, 1), True),
+        ((0, 0, 2), False),
+    ],
+)
+def test_whether_large_sums_that_share_a_size_broadcast(sizes: tuple[int, int, int], good: bool) -> None:
+    """(y - z) * (x + y - 1) * (x + z - 1), multiplied out, leaves 64 bits from sizes of two millions on."""
+    b = BlockBuilder()
+    x, y, z = (argument(b, name, "i8", [symbol(name)]) for name in "xyz")
+    sums = [b.one("concatenate", [x, each], {"dim": 0}) for each in (y, z)]
+    shape = (bcast(sums[0].type.dims[0], sums[1].type.dims[0]),)
+    one, two = (b.one("broadcast_in_dim", [each], {"dims": (0,), "shape": shape}) for each in sums)
+    function = compiled(graph_of(b, b.one("add", [one, two])))
+    arrays = [np.full(size, k, np.int8) for k, size in enumerate(sizes)]
+    if good:
+        wanted = np.concatenate(arrays[:2]) + np.concatenate(arrays[::2])
+        np.testing.assert_array_equal(np.asarray(function(*arrays)), wanted)
+    else:
+        with pytest.raises(EgshapeError, match="broadcast"):
+            function(*arrays)
+
+
+def unfolded(size: Dim) -> Dim:
+    """The size as back ends compute it."""
+
+    def meaning(atom: Atom) -> Dim:
+        return SHIPPED["bcast"].unfolded(*map(unfolded, atom.args)) if isinstance(atom, Call) else of_atom(atom)
+
+    return size.map_atoms(meaning)
+
+
+def test_what_a_size_takes_is_written_once() -> None:
+    """Also its magnitude, which took some 40 times the lines for each broadcast in another: three took minutes."""
+    w = Writer()
+    w.symbols = {each: f"%{each}" for each in "wxyz"}
+    size = symbol("x") + symbol("y")
+    for name in "zwx":
+        size = bcast(size, symbol(name))
+    wraps(w, unfolded(size))
+    assert len(w.lines) < 1500

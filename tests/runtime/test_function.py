@@ -83,6 +83,9 @@ def test_given_outputs_and_their_surroundings(function):
     for wrong in (np.empty((6, 5), np.float32), np.empty((7, 6), np.float32), np.empty((7, 5), np.float64)):
         with pytest.raises(EgshapeError):
             function(x, w, out=[wrong, None])
+    for wrong in ([[0.0] * 5] * 7, 3.0, "room"):
+        with pytest.raises(EgshapeError, match="must be a writable, contiguous array of float32, rank 2"):
+            function(x, w, out=[wrong, None])
     with pytest.raises(EgshapeError, match="overlaps"):
         egshape.compile(identity(), target="llvm", optimize=False)(x, out=[x])
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from egshape.dims import Dim, const, minimum
-from egshape.dims.forms import broadcasting, distance
+from egshape.dims import Dim, const, maximum, minimum
+from egshape.dims.core import is_nonnegative
+from egshape.dims.factors import linear_factors
 from egshape.ir.types import is_float
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.sizes import LARGEST, cannot_wrap, wraps
@@ -18,15 +19,14 @@ _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
 
 
 def _low(step: CheckSizes) -> tuple[Dim, Dim]:
-    """The sides of a check, without products where it says that two sizes broadcast: these leave 64 bits at sizes of
-    some millions."""
+    """The sides of a check, without products where it says that one of several sums is 0, as that two sizes broadcast
+    does: these leave 64 bits at sizes of some millions."""
     if step.relation != "==":
         return step.lhs, step.rhs
-    pair = broadcasting(step.lhs - step.rhs)
-    if pair is None:
+    factors = linear_factors(step.lhs - step.rhs)
+    if factors is None:
         return step.lhs, step.rhs
-    one, two = pair
-    return minimum(*(distance(*each) for each in ((one, two), (one, const(1)), (two, const(1))))), const(0)
+    return minimum(*(each if is_nonnegative(each) else maximum(each, -each) for each in factors)), const(0)
 
 
 class Checks:

@@ -24,6 +24,11 @@ def cannot_wrap(dim: Dim) -> bool:
 
 def magnitude(w: Writer, dim: Dim) -> str:
     """At least the absolute value of all parts of a size: its terms, and what its divisions and maxima compute."""
+    found = w.find(("magnitude", dim))
+    return w.keep(("magnitude", dim), _magnitude(w, dim)) if found is None else found
+
+
+def _magnitude(w: Writer, dim: Dim) -> str:
     total = "0.0"
     for mono, factor in dim.terms:
         term = f"{float(abs(factor)):.1f}"

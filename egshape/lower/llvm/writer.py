@@ -95,6 +95,9 @@ class Writer(Sizes):
 
     def dim_float(self, dim: Dim) -> str:
         """A size as double, which does not wrap."""
+        found = self.find(("float", dim))
+        if found is not None:
+            return found
         total = ""
         for mono, factor in dim.terms:
             term = f"{float(factor):.1f}"
@@ -103,10 +106,14 @@ class Writer(Sizes):
                 for _ in range(power):
                     term = self.value(f"fmul double {term}, {part}")
             total = self.value(f"fadd double {total}, {term}") if total else term
-        return total or "0.0"
+        return self.keep(("float", dim), total or "0.0")
 
     def atom_float(self, atom: Atom) -> str:
         """A factor of a size as double."""
+        found = self.find(("float", atom))
+        return self.keep(("float", atom), self._atom_float(atom)) if found is None else found
+
+    def _atom_float(self, atom: Atom) -> str:
         if isinstance(atom, Symbol):
             return self.value(f"sitofp i64 {self.symbol(atom)} to double")
         if isinstance(atom, Relu):

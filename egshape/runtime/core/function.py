@@ -313,8 +313,9 @@ class CompiledFunction(CompiledProgram):
         for k, (array, output) in enumerate(zip(out, self._outputs, strict=True)):
             if array is None:
                 continue
-            plain = array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
-            if array.dtype != output.dtype or array.ndim != output.rank or not plain:
+            flags = getattr(array, "flags", None)  # what is no array has none
+            plain = flags is not None and flags.c_contiguous and flags.writeable and flags.aligned
+            if not plain or array.dtype != output.dtype or array.ndim != output.rank:
                 raise self._failure(
                     f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, "
                     f"rank {output.rank}",

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum, product, relu
+from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
@@ -22,6 +22,7 @@ from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import MOST_SIZES, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
+from egshape.ir.types import numpy_dtype
 
 _ONE = const(1)
 
@@ -410,12 +411,22 @@ def pad(
     if mode == "constant":
         fill = s.scalar(node.float("value", 0.0), x.type.dtype) if value is None else reshape(s, value, ())
         return s.one("pad", (x, fill), low=tuple(low), high=tuple(high), interior=(const(0),) * rank)
+    x = _left(s, x, low, high)
     for axis in range(rank):
-        x = _mirrored(s, x, axis, low[axis], high[axis], mode)
+        x = _mirrored(s, node, x, axis, maximum(low[axis], 0), maximum(high[axis], 0), mode)
     return x
 
 
-def _mirrored(s: Scope, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> Value:
+def _left(s: Scope, x: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
+    """What negative pads leave: only that is there to be mirrored."""
+    less = [tuple(minimum(each, 0) for each in side) for side in (low, high)]
+    if all(each.const == 0 for side in less for each in side):
+        return x
+    fill = s.constant(np.zeros((), numpy_dtype(x.type.dtype)))
+    return s.one("pad", (x, fill), low=less[0], high=less[1], interior=(const(0),) * x.type.rank)
+
+
+def _mirrored(s: Scope, node: Node, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> Value:
     """An axis padded with its own elements, taken at computed places."""
     size = x.type.dims[axis]
     if low.const == 0 and high.const == 0:
@@ -423,6 +434,9 @@ def _mirrored(s: Scope, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> 
     if mode not in ("edge", "reflect", "wrap"):
         raise NoLowering(f"mode {mode}")
     total = size + low + high
+    some = Relation("<=", minimum(total, 1), size)
+    if s.decide(some.kind, some.lhs, some.rhs) is not True:
+        relate(s, some, f"{node.op} has no element to pad an axis of size {{0}} with", (size,))
     place = s.one("iota", dtype="i64", dim=0, shape=(total,))
     place = s.one("subtract", (place, s.spread(s.vector([low], "i64", ()), (total,))))
     whole = s.spread(s.vector([size], "i64", ()), (total,))
@@ -435,7 +449,7 @@ def _mirrored(s: Scope, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> 
         double = s.one("maximum", (s.one("add", (last, last)), s.full(1, last)))
         at = _floor_mod(s, place, double)
         at = s.one("minimum", (at, s.one("subtract", (double, at))))
-    return taken(s, x, axis, s.one("minimum", (at, s.one("maximum", (last, s.full(0, last))))))
+    return taken(s, x, axis, s.one("minimum", (at, s.one("maximum", (last, s.full(0, last))))), empty=True)
 
 
 def _floor_mod(s: Scope, x: Value, y: Value) -> Value:

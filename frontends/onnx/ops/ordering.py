@@ -9,6 +9,7 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.movement import transposed
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
@@ -241,15 +242,8 @@ def cumulative(s: Scope, node: Node, x: Value, axis: Value) -> Value:
     known = s.numbers(axis)
     if known is not None:
         return _running(s, node, x, axis_of(node, known[0], x.type.rank))
-    place, out = reshape(s, axis, ()), x
-    for number in range(x.type.rank):
-        hits = [
-            s.one("compare", (place, s.scalar(each, place.type.dtype)), direction="EQ", kind="SIGNED")
-            for each in (number, number - x.type.rank)
-        ]
-        here = s.spread(s.one("or", tuple(hits)), x.type.dims)
-        out = s.one("select", (here, _running(s, node, x, number), out))
-    return out
+    rank = x.type.rank
+    return computed.by_axis(s, node, axis, rank, range(rank), lambda inner, each: _running(inner, node, x, each))
 
 
 def _running(s: Scope, node: Node, x: Value, axis: int) -> Value:

@@ -54,7 +54,12 @@ def reverse_sequence(s: Scope, node: Node, x: Value, lengths: Value) -> Value:
     equal(s, node, lengths.type.dims[0], x.type.dims[lines], "has {0} lengths for {1} lines")
     shape = (x.type.dims[lines], x.type.dims[time])
     place = s.one("iota", dtype="i64", dim=1, shape=shape)
-    length = s.one("broadcast_in_dim", (convert(s, lengths, "i64"),), dims=(0,), shape=shape)
+    lengths = convert(s, lengths, "i64")
+    whole = s.spread(s.vector([shape[1]], "i64", ()), shape[:1])
+    beyond = s.one("or", (_compared(s, lengths, "LT", s.full(0, lengths)), _compared(s, lengths, "GT", whole)))
+    message = {"message": f"{node.op} has a length outside of 0 to {{0}}", "args": shape[1:]}
+    s.add("check", (s.one("not", (fold(s, "or", beyond, (0,)),)),), message)
+    length = s.one("broadcast_in_dim", (lengths,), dims=(0,), shape=shape)
     back = s.one("subtract", (s.one("subtract", (length, s.full(1, length))), place))
     return _by_line(s, x, lines, time, s.one("select", (_compared(s, place, "LT", length), back, place)))
 

@@ -9,7 +9,7 @@ from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
-from egshape.frontends.onnx.ops.shaping import reshape, window
+from egshape.frontends.onnx.ops.shaping import reshape, single, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import equal, of_length
@@ -40,7 +40,7 @@ def polynomial(s: Scope, at: Value, numbers: Sequence[float]) -> Value:
 
 def pixels(s: Scope, x: Value, images: Value, places: Sequence[Value]) -> Value:
     """Elements of x: (images, features, spatial ...) at places, all of one shape (points, more ...), as (points,
-    features, more ...)."""
+    features, more ...). Where there are no images there are no points."""
     shape = (*images.type.dims, const(1))
     vectors = s.one("concatenate", [reshape(s, each, shape) for each in (images, *places)], dim=images.type.rank)
     gone = (0, *range(2, x.type.rank))
@@ -51,7 +51,7 @@ def pixels(s: Scope, x: Value, images: Value, places: Sequence[Value]) -> Value:
         collapsed=gone,
         start_index_map=gone,
         index_vector_dim=images.type.rank,
-        sizes=(const(1), x.type.dims[1], *[const(1)] * len(places)),
+        sizes=(single(s, x.type.dims[0]), x.type.dims[1], *[const(1)] * len(places)),
     )
 
 

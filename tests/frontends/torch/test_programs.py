@@ -169,6 +169,19 @@ def test_what_data_tell_is_a_size() -> None:
         same(graph, picked, (torch.tensor(values),))
 
 
+@pytest.mark.parametrize("target", ["interpret", "llvm"])
+def test_a_number_that_is_an_argument_may_be_negative(target: str) -> None:
+    class Shifted(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, k: Any) -> Any:
+            return x + k, x * (k - 2)
+
+    dim = torch.export.Dim
+    program = torch.export.export(Shifted(), (torch.ones(3), 5), dynamic_shapes=({0: dim.AUTO}, dim.DYNAMIC))
+    function = egshape.compile(program, target=target)
+    for k in (5, 0, -3):
+        assert [each.tolist() for each in function(torch.ones(2), k)] == [[1 + k] * 2, [k - 2] * 2]
+
+
 def test_what_has_no_lowering_is_a_call_of_torch() -> None:
     def grown(x: Any) -> Any:
         return torch.linalg.matrix_exp(x) + 1
