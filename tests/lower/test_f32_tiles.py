@@ -178,6 +178,7 @@ def test_convolutions(name):
 
 
 @here
+@pytest.mark.long_but("plain-*", "strides-*", "points-*", "large kernel-*")
 @pytest.mark.parametrize(("dtype", "bits"), [("bf16", 8), ("f16", 11)])
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_of_16_bit_floats_are_rounded_once(name, dtype, bits):
