@@ -34,7 +34,7 @@ MOST_ROWS = {
 """Rows that a block may have on some CPU."""
 BYTES = tuple(STEPS)
 IN_PARTS = ("f16", *TILES_ALONE)
-"""Numbers of several bf16 each, which tiles alone multiply."""
+"""Numbers of one to three bf16 each, which tiles alone multiply."""
 BY_TILES = (*BYTES, "bf16", *IN_PARTS)
 """What some CPU multiplies by tiles: its kernels take where their shapes are kept (``tiles.HELD``)."""
 _SUFFIXES = {"float": "f32", "double": "f64", "i32": "i32"}

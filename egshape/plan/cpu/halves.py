@@ -68,7 +68,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     elif not right.constant and m.const is not None and m.const <= FEW:
         dot(p, op)
         p.buffer(cluster.result)
-    elif (narrow := _narrow(right, k, n, m)) is not None and m.const is not None and m.const <= most:
+    elif (narrow := _narrow(right, k, n, m, most)) is not None and m.const is not None and m.const <= most:
         panels_of(_widened(left), narrow)
     elif left.dtype == "f16" and "f16" in p.target.tiles:
         some = None if narrow is None else Few(most, _first_rows(left, minimum(m, most), k), narrow)
@@ -85,10 +85,10 @@ def emit(p: Steps, cluster: Cluster) -> None:
         panels_of(place, packed(p, _SUMS, lying, d.batch, m, n, k))
 
 
-def _narrow(side: Operand, k: Dim, n: Dim, m: Dim) -> Right | None:
-    """The panels of a constant of f16, as it is, if they are of use for ``m`` rows."""
+def _narrow(side: Operand, k: Dim, n: Dim, m: Dim, most: int) -> Right | None:
+    """The panels of a constant of f16, as it is, if they are of use for ``m`` rows, of which ``most`` meet them so."""
     target = side.p.target
-    many = m.const is not None and m.const > BESIDE_TILES
+    many = m.const is not None and m.const > most
     if side.dtype != "f16" or not target.widens or ("f16" in target.tiles and many):
         return None
     data = constant(side, k, n, np.asarray, "f16")
