@@ -133,7 +133,7 @@ def test_shapes_of_registers_are_kept_from_block_to_block(kind, graph):
     (held,) = re.findall(r"store ptr null, ptr (%\w+)", text)
     *_, last = (line.strip() for line in text.splitlines() if "call" in line)
     assert last == f"call void @egs_tile_done_{kind}(ptr {held})"
-    assert re.search(rf"call void @egs_tile_{kind}\(.*, ptr {held}\)", text)
+    assert re.search(rf"call void @egs_tile_{kind}\(.*, ptr {held}, ptr %\w+, i64 [%\w]+\)", text)
     kernels = gemm.text(kind, TILES + ",+avx512f", "block")
     assert kernels.count("@llvm.x86.ldtilecfg(ptr %shape)") == 1 == kernels.count("call void @llvm.x86.tilerelease()")
     assert "icmp eq ptr %now, %shape" in kernels

@@ -1,7 +1,10 @@
 """Blocks of products: some rows by some vectors of columns, whose sums are registers over the whole depth.
 
 Where the left operand's columns lie along memory, some steps of the depth are written one after the other: their
-elements lie at constant distances from one address a row. Each sum is added in the order of the depth."""
+elements lie at constant distances from one address a row. Each sum is added in the order of the depth.
+
+A block of one depth fetches a share of the next pack, from ``coming`` on ``pace`` bytes for each step of the depth: that is on its way from memory
+while all rows are multiplied by this one, and its first rows do not wait for it."""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ from egshape.lower.llvm.tile_steps import LINE
 
 ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
 REACH_ARGS = ", i64 %al, i64 %bl, i64 %taps, ptr %table"
+COMING_ARGS = ", ptr %coming, i64 %pace"
 BLOCK, REACH, RUNS = "block", "reach", "runs"
 """Kinds of blocks: one depth; channels and the taps of each; taps and the channels of each."""
 MASKED = 0
 """Instead of a number of vectors: one under a mask."""
 AHEAD = 3072
 """Bytes of the right operand between what is multiplied and what is fetched."""
+COMING = 4
+"""Lines of the next pack that are fetched with each group of steps, at most."""
 METADATA = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
 """
@@ -33,12 +39,15 @@ def name_of(t: Element, rows: int, vectors: int, kind: str) -> str:
 
 def more_args(t: Element, vectors: int, kind: str) -> str:
     """What blocks take beside the arguments of all."""
-    return REACH_ARGS if kind != BLOCK else f", {t.mask} %mask" if vectors == MASKED else ""
+    if kind != BLOCK:
+        return REACH_ARGS
+    return f", {t.mask} %mask" if vectors == MASKED else COMING_ARGS
 
 
-def block(t: Element, rows: int, vectors: int, kind: str) -> str:
-    """A product of ``rows`` rows and ``vectors`` vectors of columns."""
-    writer = _Block(t, rows, vectors, kind)
+def block(t: Element, rows: int, vectors: int, kind: str, most: int) -> str:
+    """A product of ``rows`` rows, of the ``most`` that a block has, and ``vectors`` vectors of columns. Up to half of
+    these are all rows as a rule, which wait for each pack anyway: they fetch no other."""
+    writer = _Block(t, rows, vectors, kind, fetches=kind == BLOCK and vectors != MASKED and 2 * rows > most)
     body = writer.reach() if kind == REACH else writer.runs() if kind == RUNS else writer.whole()
     name = f"{name_of(t, rows, vectors, kind)}({ARGS}{more_args(t, vectors, kind)})"
     return "\n".join([f"define internal void @{name} noinline nounwind {{", *body, *writer.stored(), "}", ""])
@@ -47,8 +56,8 @@ def block(t: Element, rows: int, vectors: int, kind: str) -> str:
 class _Block:
     """Writes a block. Sums are named by where they come from: ``{stage}{row}_{vector}``."""
 
-    def __init__(self, t: Element, rows: int, vectors: int, kind: str) -> None:
-        self.t, self.rows, self.kind = t, rows, kind
+    def __init__(self, t: Element, rows: int, vectors: int, kind: str, fetches: bool) -> None:
+        self.t, self.rows, self.kind, self.fetches = t, rows, kind, fetches
         self.masked, self.count = vectors == MASKED, vectors or 1
         self.cells: Cells = [(r, v) for r in range(rows) for v in range(self.count)]
 
@@ -84,6 +93,7 @@ class _Block:
         """Where rows begin, and the depth that is taken in groups of steps."""
         t = self.t
         lines = ["entry:", f"  %bs = mul nsw i64 %br, {t.right[1]}", f"  %as = mul nsw i64 %ac, {t.size}"]
+        lines += self._stream()
         for r in range(self.rows):
             lines += [f"  %ai{r} = mul nsw i64 %ar, {r}", f"  %a{r} = getelementptr {t.name}, ptr %a, i64 %ai{r}"]
         return lines
@@ -111,7 +121,7 @@ class _Block:
             if u:
                 lines.append(f"  %bq{u} = getelementptr i8, ptr %bq{u - 1}, i64 %bs")
             lines += self._step(f"q{u}.", f"q{u - 1}." if u else "q", f"%bq{u}", lambda r: f"%aq{r}", u * t.size)
-        lines += self._ahead()
+        lines += [*self._ahead(), *self._coming()]
         lines += [
             f"  %bqn = getelementptr i8, ptr %bq{t.steps - 1}, i64 %bs",
             f"  %atqn = add nsw i64 %atq, {t.steps * t.size}",
@@ -152,6 +162,28 @@ class _Block:
         for k, place in enumerate(range(0, area, max(each, LINE))):
             yield f"  %ahead{k} = getelementptr i8, ptr %bq0, i64 {AHEAD + place}"
             yield f"  call void @llvm.prefetch.p0(ptr %ahead{k}, i32 0, i32 3, i32 1)"
+
+    def _stream(self) -> Iterator[str]:
+        """Where the next pack is fetched and how fast, in memory: as registers they would push sums out of theirs."""
+        if not self.fetches:
+            return
+        yield "  %coming.at = alloca ptr"
+        yield "  %pace.at = alloca i64"
+        yield f"  %pace.g = mul nsw i64 %pace, {self.t.steps}"
+        yield "  store volatile ptr %coming, ptr %coming.at"
+        yield "  store volatile i64 %pace.g, ptr %pace.at"
+
+    def _coming(self) -> Iterator[str]:
+        """A share of the next pack, on its way to the second cache."""
+        if not self.fetches:
+            return
+        yield "  %coming.q = load volatile ptr, ptr %coming.at"
+        yield "  %pace.q = load volatile i64, ptr %pace.at"
+        for k in range(COMING):
+            yield f"  %coming.{k} = getelementptr i8, ptr %coming.q, i64 {LINE * k}"
+            yield f"  call void @llvm.prefetch.p0(ptr %coming.{k}, i32 0, i32 2, i32 1)"
+        yield "  %coming.n = getelementptr i8, ptr %coming.q, i64 %pace.q"
+        yield "  store volatile ptr %coming.n, ptr %coming.at"
 
     # -- taps ---------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """The kernels of matrix products: blocks of rows and columns in registers, packs of columns of right operands.
 
-``egs_tile_T(rows, n, k, a, ar, ac, b, br, t)``: a block of at most 8 rows and a pack's columns of a product, written
-to the block t, whose rows stand the widest pack apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j). Where
-n is no multiple of the vector, the last columns are read under a mask.
+``egs_tile_T(rows, n, k, a, ar, ac, b, br, t, coming, pace)``: a block of at most 8 rows and a pack's columns of a product,
+written to the block t, whose rows stand the widest pack apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j).
+Where n is no multiple of the vector, the last columns are read under a mask. A share of the next pack is fetched.
 ``egs_reach_T(rows, n, k, a, ar, ac, b, br, t, al, bl, taps, table)``: the same where the depth is k times the taps of a
 table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0)*al) * b(c*br + table(s, 1)*bl + j).
 Whole vectors of the last columns are read and written.
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from egshape.lower.llvm import dots, tile_steps, tiles
-from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
+from egshape.lower.llvm.blocks import ARGS, BLOCK, COMING_ARGS, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
 from egshape.lower.llvm.elements import (
     BY_TILES,
     IN_PARTS,
@@ -159,7 +159,7 @@ def _tiled(t: Element) -> Iterator[str]:
     yield "  br i1 %ok, label %tiles, label %vectors"
     yield "tiles:"
     yield f"  call void @egs_tiles_{t.dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, "
-    yield f"    {tiles.HELD})"
+    yield f"    {tiles.HELD}{COMING_ARGS})"
     yield "  ret void"
 
 
@@ -187,7 +187,7 @@ def _call(t: Element, name: str, j: str, vectors: int, more: str, kind: str) -> 
 
 def _by_tiles(dtype: str, kind: str) -> str:
     """The kernels of numbers in parts, which are planned where there are tiles (``plan/cpu/parts.py``)."""
-    name, more = _name(kind), REACH_ARGS if kind != BLOCK else ""
+    name, more = _name(kind), REACH_ARGS if kind != BLOCK else COMING_ARGS
     return f"""define hidden void @egs_{name}_{dtype}(i64 %rows, i64 %n, {ARGS}, {tiles.HELD}{more}) nounwind {{
   call void @egs_tiles_{dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t, {tiles.HELD}{more})
   ret void
@@ -239,7 +239,7 @@ def declarations(module: str) -> str:
 def _declared(dtype: str) -> str:
     held = ", ptr" if dtype in BY_TILES else ""
     done = [f"declare hidden void @egs_{name}_done_{dtype}(ptr)\n" for name in ("tile", REACH, RUNS) if held]
-    return f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held})
+    return f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held}, ptr, i64)
 declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held}, i64, i64, i64, ptr)
 declare hidden void @egs_runs_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr{held}, i64, i64, i64, ptr)
 declare hidden i64 @egs_tile_rows_{dtype}(i64) nounwind memory(none)
@@ -263,7 +263,7 @@ def text(dtype: str, features: str, kind: str) -> str:
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
         t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
-        *(block(t, rows, vectors, kind) for vectors, most in blocks for rows in range(1, most + 1)),
+        *(block(t, rows, vectors, kind, most) for vectors, most in blocks for rows in range(1, most + 1)),
         *(_by_rows(t, vectors, most, kind) for vectors, most in blocks),
         _tile(t, shape, kind),
         _best_rows(t, shape, kind),

@@ -82,9 +82,10 @@ def product(kernel: Around, g: Product) -> None:
         more = w.value(f"zext i1 {w.value(f'icmp slt i64 {number}, {longer}')} to i64")
         rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
+        behind = taps or _coming(kernel, g, right, step, blocks, number)
         call = (
             f"call void @egs_{routine}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
-            f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{held}{taps})"
+            f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{held}{behind})"
         )
         if kind in BYTES and g.reach is None:
             _fetched(kernel, g, n, first, rows)
@@ -105,6 +106,19 @@ def product(kernel: Around, g: Product) -> None:
                 lines.epilogue(kernel, g, line)
             else:
                 _columns(kernel, g, n, line)
+
+
+def _coming(kernel: Around, g: Product, pack: str, step: str, blocks: str, number: str) -> str:
+    """A block's share of the next pack, which it fetches: where it begins, and its bytes for each step of the depth. Of
+    constants, which may come from far caches or memory."""
+    if g.right.data is None:
+        return f", ptr {pack}, i64 0"
+    w = kernel.w
+    k, line = w.dim(g.k), w.value(f"mul nsw i64 {step}, {itemsize(g.right.dtype)}")
+    pace = w.value(f"udiv i64 {line}, {w.value(f'call i64 @llvm.umax.i64(i64 {blocks}, i64 1)')}")
+    shares = w.value(f"add nsw i64 {line}, {w.value(f'mul nsw i64 {number}, {pace}')}")
+    place = w.value(f"getelementptr i8, ptr {pack}, i64 {w.value(f'mul nsw i64 {shares}, {k}')}")
+    return f", ptr {place}, i64 {pace}"
 
 
 def _fetched(kernel: Around, g: Product, n: str, first: str, rows: str) -> None:

@@ -18,6 +18,8 @@ STEPS = {"u8s8": "tdpbusd", "s8u8": "tdpbsud"}
 FLOATS = "tdpbf16ps"
 LINE = 64
 """Bytes of a row of a tile, and of a line of the cache."""
+COMING = 8
+"""Lines of the next pack that are fetched with each tile of the depth, at most."""
 LEFT, RIGHT, REST_LEFT, REST_RIGHT = 4, 5, 6, 7
 
 
@@ -46,6 +48,8 @@ PARTS = {
 def depth(kind: str, vectors: int, runs: bool) -> Iterator[str]:
     """A whole depth, or that of each tap in turn, for some tiles of columns; ends in the block ``store``."""
     yield f"  %step = mul nsw i64 %bs, {ROWS}"
+    if not runs:
+        yield f"  %pace.l = mul nsw i64 %pace, {ROWS}"
     yield from _of_taps(kind, vectors) if runs else _of_parts(kind, vectors) if kind in PARTS else _plain(kind, vectors)
 
 
@@ -54,7 +58,8 @@ def _plain(dtype: str, vectors: int) -> Iterator[str]:
     yield f"  %whole = and i64 %k, {-ROWS}"
     yield "  %some = icmp sgt i64 %whole, 0"
     yield "  br i1 %some, label %loop, label %rest"
-    yield from _loop(_step(dtype, vectors, "s", "%ap", "%bp", LEFT, RIGHT), "entry", "%a", "%b", "rest")
+    step = _step(dtype, vectors, "s", "%ap", "%bp", LEFT, RIGHT)
+    yield from _loop(step, "entry", "%a", "%b", "rest", fetches=True)
     yield from (
         "rest:",
         "  %ar = phi ptr [ %a, %entry ], [ %an, %loop ]",
@@ -73,7 +78,7 @@ def _of_parts(dtype: str, vectors: int) -> Iterator[str]:
     yield from _apart(dtype)
     yield "  br i1 %some, label %loop, label %store"
     yield from _loop(
-        _parts_step(vectors, dtype), "entry", "%a", "%b", "store", "%b.step" if _together(dtype) else "%step"
+        _parts_step(vectors, dtype), "entry", "%a", "%b", "store", "%b.step" if _together(dtype) else "%step", fetches=True
     )
     yield "store:"
 
@@ -127,14 +132,26 @@ def _apart(dtype: str) -> Iterator[str]:
     yield "  %some = icmp sgt i64 %whole, 0"
 
 
-def _loop(step: Iterator[str], before: str, a: str, b: str, behind: str, far: str = "%step") -> Iterator[str]:
+def _coming() -> Iterator[str]:
+    """A share of the next pack, on its way to the second cache."""
+    for line in range(COMING):
+        yield f"  %coming.{line} = getelementptr i8, ptr %coming.l, i64 {LINE * line}"
+        yield f"  call void @llvm.prefetch.p0(ptr %coming.{line}, i32 0, i32 2, i32 1)"
+    yield "  %coming.n = getelementptr i8, ptr %coming.l, i64 %pace.l"
+
+
+def _loop(
+    step: Iterator[str], before: str, a: str, b: str, behind: str, far: str = "%step", fetches: bool = False
+) -> Iterator[str]:
     """Whole tiles of a depth that begins at two places."""
     yield from (
         "loop:",
         f"  %l = phi i64 [ 0, %{before} ], [ %ln, %loop ]",
         f"  %ap = phi ptr [ {a}, %{before} ], [ %an, %loop ]",
         f"  %bp = phi ptr [ {b}, %{before} ], [ %bn, %loop ]",
+        *([f"  %coming.l = phi ptr [ %coming, %{before} ], [ %coming.n, %loop ]"] if fetches else ()),
         *step,
+        *(_coming() if fetches else ()),
         f"  %an = getelementptr i8, ptr %ap, i64 {LINE}",
         f"  %bn = getelementptr i8, ptr %bp, i64 {far}",
         f"  %ln = add nuw nsw i64 %l, {ROWS}",

@@ -203,7 +203,7 @@ def done(name: str, dtype: str, tiled: bool) -> str:
 
 
 def _more_args(runs: bool) -> str:
-    return ", i64 %al, i64 %bl, i64 %taps, ptr %table" if runs else ""
+    return ", i64 %al, i64 %bl, i64 %taps, ptr %table" if runs else ", ptr %coming, i64 %pace"
 
 
 def _halved() -> Iterator[str]:
