@@ -190,7 +190,8 @@ class Rounds:
         """A product and its epilogue, in the round ``number``."""
         p, side = self.p, self.packs[cluster.ops[0]]
         left, before = self._left(cluster.ops[0].operands[0], many)
-        panel, i, j, value = side.columns(p), symbol(p.name("i")), symbol(p.name("i")), p.name("v")
+        counted, i, j, value = side.columns(p), symbol(p.name("i")), symbol(p.name("i")), p.name("v")
+        panel, way = self._way(counted, side.count, number)
         row, told = self._row(i)
         at = row, panel * pack_columns(side.dtype) + j
         p.locals[cluster.ops[0].result, at] = Var(side.dtype, value)
@@ -201,11 +202,20 @@ class Rounds:
         named = row.symbols() & {name for dim in dims((store,)) for name in dim.symbols()}
         made = side.product(panel, many, left, i, j, value, store)
         made = replace(made, body=(*told, store)) if told and named else made
-        rounds = loops([(panel, side.count)], [made])
+        rounds = loops([(counted, side.count)], [*way, made])
         if first is None:
             return [*before, *rounds]
         alone = first[1].around([Store(target, p.frames[cluster.value].place(first[0]), first[2])])
         return [*before, If(Test((number - 1,)), rounds, tuple(alone))]
+
+    def _way(self, counted: Dim, count: Dim, number: Dim) -> tuple[Dim, list[Stmt]]:
+        """The panel that is the next one in the round ``number``, and what says so: rounds go through the panels in
+        turn from the first and from the last one, so that those that a round ends with are still in the cache where
+        all are too many."""
+        if counted is ZERO:
+            return ZERO, []
+        panel = symbol(self.p.name("g"))
+        return panel, [_let(panel, Index("i64", counted + number % 2 * (count - 1 - counted * 2)))]
 
     def _first(self, cluster: epilogue.Cluster, many: Dim) -> tuple[Indices, _Nest, Expr] | None:
         """What a product's epilogue gives in the first round, if the product is 0 there: that of a state
