@@ -14,6 +14,7 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import is_complex
+from egshape.ops import REGISTRY
 from egshape.plan.analysis.elements import (
     Indices,
     is_elementwise,
@@ -110,6 +111,8 @@ class Reader:
             return Load(value.type.dtype, self.scratch_rows[value], linear(at[first:], value.type.dims[first:]))
         op = self.producers[value]
         if is_elementwise(op):
+            if REGISTRY[op.name].traits.effort == "function" and self.arrays.of(value) is not None:
+                return Load(value.type.dtype, self.folded(value), linear(at, value.type.dims))
             return scalar_call(op, tuple(self.read(x, at if x.type.shape else ()) for x in op.operands))
         return self.movements[op.name](self, op, at)
 
