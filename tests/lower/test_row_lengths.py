@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,3 +56,25 @@ def test_the_round_behind_counts() -> None:
     fn = egshape.compile(egshape.load(text, "stablehlo"), "llvm", assume="arg0.1 == 12")
     x = np.ones((12, 12), np.float32) - np.eye(12, dtype=np.float32) * 3
     np.testing.assert_array_equal(fn(x), np.full(12, 2, np.float32))
+
+
+@pytest.mark.parametrize("length", [*range(20), 23, 31, 32, 33, 39, 40, 43, 47, 77])
+def test_the_rest_of_a_row_counts(length: int) -> None:
+    """Behind whole vectors a rest runs as one, or one by one where it is small."""
+    x = np.random.default_rng(length).standard_normal((3, length)).astype(np.float32)
+    np.testing.assert_allclose(_softer()(x), np.exp(x.astype(np.float64)).sum(1), 1e-5)
+
+
+@functools.cache
+def _softer() -> Any:
+    return egshape.compile(egshape.load(SOFTER, "stablehlo"), "llvm")
+
+
+@pytest.mark.parametrize(("features", "masked"), [("+avx2,+fma", False), ("+avx2,+fma,+avx512f", True), ("+sve", True)])
+@pytest.mark.parametrize(("text", "rests"), [(ROWS, 0), (SOFTER, 1)])
+def test_a_rest_of_costly_rounds_is_masked_where_the_cpu_has_masks(
+    features: str, masked: bool, text: bytes, rests: int
+) -> None:
+    made = compile_native(egshape.load(text, "stablehlo")).module.text
+    assert made.count("!llvm.loop !2") == rests
+    assert ("vectorize.predicate.enable" in native.whole(made, features)) is (masked and rests > 0)

@@ -2,10 +2,13 @@
 
 import numpy as np
 
-from egshape.dims import const
+from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.interpret import interpret
 from egshape.plan.form.folding import Arrays
+from egshape.plan.ir.loops import Product
 from egshape.plan.ir.program import Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
@@ -59,3 +62,26 @@ def test_a_joined_kernel_of_a_convolution_is_constant():
 def test_one_of_several_results_is_no_array():
     op = next(op for op in loop().body.ops if len(op.results) > 1)
     assert [Arrays(dict.fromkeys(op.results, op), {}).of(value) for value in op.results] == [None, None]
+
+
+def table(op):
+    """x, frames of rows, by a matrix that ``op`` makes of a constant, the same for all frames."""
+    rng = np.random.default_rng(2)
+    b = BlockBuilder()
+    frames = symbol("frames")
+    x = b.arg("x", "f32", [None, 64, 80], ["frames", None, None])
+    small = b.one(op, [b.one("constant", (), {"value": rng.normal(size=(64, 64)).astype(np.float32)})])
+    wide = b.one("broadcast_in_dim", [small], {"dims": (1, 2), "shape": (frames, const(64), const(64))})
+    dims = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}
+    return graph_of(b, b.one("dot_general", [wide, x], {**dims, "precision": (), "dtype": "f32"}))
+
+
+def test_a_function_of_a_constant_is_computed_once_and_packed_once_for_all_of_a_batch():
+    graph = table("cosine")
+    kernels = [step.kernel for step in plan(graph).steps if isinstance(step, Run)]
+    assert [kernel.label for kernel in kernels] == ["dot_general"]
+    (product,) = (stmt for stmt in statements(kernels[0].body) if isinstance(stmt, Product))
+    assert product.right.data is not None and product.right.data.size == 64 * 64
+    for frames in (0, 1, 3):
+        x = np.random.default_rng(3).normal(size=(frames, 64, 80)).astype(np.float32)
+        np.testing.assert_allclose(call(compiled(graph), [x])[0], interpret(graph, [x])[0], 1e-4, 1e-4)

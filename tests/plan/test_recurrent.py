@@ -7,7 +7,9 @@ import pytest
 import egshape
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
+from egshape.plan.ir.loops import LetIndex, Loop
 from egshape.plan.ir.program import Repeat, Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 
 ARGS = "(%i: i64[], %a: f32[b, 8], %c: f32[b, 16], %y: f32[t, b, 16])"
@@ -73,3 +75,20 @@ def test_loops_over_rows(body, at, one):
         arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((b, 8), (b, 16), (8, 16), (t, b, 16))]
         for found, wanted in zip(run(*arrays), interpret(given, arrays), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{t} x {b}")
+
+
+def test_rounds_go_through_panels_there_and_back():
+    """Of a matrix that a core's cache does not hold each round finds the panels that the one before ended with."""
+    text = str(graph(OWN, "%i")).replace("16]", "160]").replace("16>", "160>")
+    given = egshape.load(text.encode(), format="egs")
+    (kernel,) = (s.kernel for s in plan(given).steps if isinstance(s, Run) and s.kernel.label == "recurrence")
+    (panels,) = (s for s in statements(kernel.body) if isinstance(s, Loop) and isinstance(s.body[0], LetIndex))
+    way = panels.body[0].value.dim
+    (turn,) = way.symbols() - {panels.var}
+    orders = [[way.substitute({panels.var: k, turn: u}).const for k in range(3)] for u in range(3)]
+    assert panels.extent.const == 3 and orders == [[0, 1, 2], [2, 1, 0], [0, 1, 2]]
+    run, rng = egshape.compile(given, target="llvm"), np.random.default_rng(0)
+    for t, b in ((4, 1), (5, 9)):
+        arrays = [rng.standard_normal(s).astype(np.float32) for s in ((b, 8), (b, 160), (8, 160), (t, b, 160))]
+        for found, wanted in zip(run(*arrays), interpret(given, arrays), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

@@ -3,8 +3,8 @@
 Where the left operand's columns lie along memory, some steps of the depth are written one after the other: their
 elements lie at constant distances from one address a row. Each sum is added in the order of the depth.
 
-A block of one depth fetches a share of the next pack, from ``coming`` on ``pace`` bytes for each step of the depth: that is on its way from memory
-while all rows are multiplied by this one, and its first rows do not wait for it."""
+A block of one depth fetches a share of the next pack, from ``coming`` on ``pace`` bytes for each step of the depth:
+that is on its way from memory while all rows are multiplied by this one, and its first rows do not wait for it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The kernels of matrix products: blocks of rows and columns in registers, packs of columns of right operands.
 
-``egs_tile_T(rows, n, k, a, ar, ac, b, br, t, coming, pace)``: a block of at most 8 rows and a pack's columns of a product,
-written to the block t, whose rows stand the widest pack apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j).
-Where n is no multiple of the vector, the last columns are read under a mask. A share of the next pack is fetched.
+``egs_tile_T(rows, n, k, a, ar, ac, b, br, t, coming, pace)``: a block of at most 8 rows and a pack's columns of a
+product, written to the block t, whose rows stand the widest pack apart: t(i, j) = sum over l < k of
+a(i*ar + l*ac) * b(l*br + j). Where n is no multiple of the vector, the last columns are read under a mask. From
+``coming`` on ``pace`` bytes of the next pack are fetched for each l.
 ``egs_reach_T(rows, n, k, a, ar, ac, b, br, t, al, bl, taps, table)``: the same where the depth is k times the taps of a
 table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0)*al) * b(c*br + table(s, 1)*bl + j).
 Whole vectors of the last columns are read and written.
@@ -24,7 +25,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from egshape.lower.llvm import dots, tile_steps, tiles
-from egshape.lower.llvm.blocks import ARGS, BLOCK, COMING_ARGS, MASKED, METADATA, REACH, REACH_ARGS, RUNS, block, more_args, name_of
+from egshape.lower.llvm.blocks import (
+    ARGS,
+    BLOCK,
+    COMING_ARGS,
+    MASKED,
+    METADATA,
+    REACH,
+    REACH_ARGS,
+    RUNS,
+    block,
+    more_args,
+    name_of,
+)
 from egshape.lower.llvm.elements import (
     BY_TILES,
     IN_PARTS,

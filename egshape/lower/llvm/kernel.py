@@ -10,7 +10,7 @@ from egshape.errors import Unsupported
 from egshape.ir.types import is_float, itemsize
 from egshape.lower.common.walk import Walk
 from egshape.lower.llvm import ops, product, scalar, tasks
-from egshape.lower.llvm.writer import ROLLED, Writer
+from egshape.lower.llvm.writer import REST, ROLLED, Writer
 from egshape.plan.analysis.work import TIME, operations
 from egshape.plan.ir.loops import (
     Assign,
@@ -37,6 +37,11 @@ from egshape.plan.ir.walk import buffers, dims, statements
 
 LONGEST_WRITTEN = 512
 """Rounds of a loop that LLVM may write out."""
+
+VECTOR = 16
+"""Rounds that fill the widest vector."""
+FEW = 3
+"""Rounds behind whole and half vectors that are better run one by one than as a vector under a mask."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,24 @@ def _behind(loop: Loop) -> int:
     return int(even and folds and (operations(loop.body).const or 0) < TIME.heavy)
 
 
+def _has_rest(loop: Loop) -> bool:
+    """Whether the last rounds of a loop, which fill no vector, run in a loop of their own, under a mask: of functions,
+    whose rounds one by one take longer than a whole vector does."""
+    if loop.extent.const is not None or _loops(loop.body) or (loop.extent % VECTOR).const == 0:
+        return False
+    return (operations(loop.body).const or 0) >= TIME.heavy
+
+
 def _loops(body: tuple[Stmt, ...]) -> bool:
     return any(isinstance(each, Loop | While) for each in statements(body))
+
+
+def _whole(w: Writer, extent: str) -> str:
+    """Where the rounds begin that run under a mask: none where a half vector and few single ones do."""
+    single = w.value(f"and i64 {extent}, {VECTOR // 2 - 1}")
+    few = w.value(f"icmp ult i64 {single}, {FEW}")
+    vectors = w.value(f"and i64 {extent}, -{VECTOR}")
+    return w.value(f"select i1 {few}, i64 {extent}, i64 {vectors}")
 
 
 class KernelWriter(Walk[Writer]):
@@ -148,9 +169,15 @@ class KernelWriter(Walk[Writer]):
     def loop(self, stmt: Loop) -> None:
         """A loop, the last rounds of some behind it."""
         w, behind = self.w, _behind(stmt)
-        with w.loop(w.dim(stmt.extent - behind), hint=_hint(stmt)) as index:
+        extent = w.dim(stmt.extent - behind)
+        whole = _whole(w, extent) if _has_rest(stmt) else ""
+        with w.loop(whole or extent, hint=_hint(stmt)) as index:
             w.symbols[stmt.var] = index
             self.body(stmt.body)
+        if whole:
+            with w.loop(extent, whole, REST) as index:
+                w.symbols[stmt.var] = index
+                self.body(stmt.body)
         if behind:
             with w.frame():
                 w.symbols[stmt.var] = w.dim(stmt.extent - 1)

@@ -19,7 +19,7 @@ from egshape.hints import install
 from egshape.lower.common import cache
 from egshape.lower.llvm import gemm, library, ops, tiles
 from egshape.lower.llvm.functions import scales
-from egshape.lower.llvm.writer import HINTS
+from egshape.lower.llvm.writer import hints
 from egshape.runtime.abi.tiles import has_tiles
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
@@ -89,11 +89,10 @@ def completed(text: str) -> str:
 
 def whole(text: str, features: str) -> str:
     """The module with all that it calls, but the kernels of products, for a CPU of these features."""
-    hints = HINTS if "!llvm.loop" in text else ""
+    masks = not {"+avx512f", "+sve"}.isdisjoint(features.split(","))
+    told = hints(masks) if "!llvm.loop" in text else ""
     asks = gemm.asking(text, features)
-    return (
-        completed(text + scales(text, features) + gemm.declarations(text) + library.declarations(text) + asks) + hints
-    )
+    return completed(text + scales(text, features) + gemm.declarations(text) + library.declarations(text) + asks) + told
 
 
 @functools.cache

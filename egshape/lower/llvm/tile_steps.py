@@ -77,9 +77,8 @@ def _of_parts(dtype: str, vectors: int) -> Iterator[str]:
     """The depth of numbers in parts."""
     yield from _apart(dtype)
     yield "  br i1 %some, label %loop, label %store"
-    yield from _loop(
-        _parts_step(vectors, dtype), "entry", "%a", "%b", "store", "%b.step" if _together(dtype) else "%step", fetches=True
-    )
+    far = "%b.step" if _together(dtype) else "%step"
+    yield from _loop(_parts_step(vectors, dtype), "entry", "%a", "%b", "store", far, fetches=True)
     yield "store:"
 
 

@@ -9,11 +9,18 @@ from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.dims.core import Atom, is_nonnegative, is_positive
 from egshape.lower.common.sizes import Sizes
 
-ROLLED = "!0"
-HINTS = """!0 = distinct !{!0, !1}
-!1 = !{!"llvm.loop.unroll.disable"}
+ROLLED, REST = "!0", "!2"
+"""What LLVM is told of loops (``hints``): one is not written out, and computes with as many lanes as pay; one of fewer
+rounds than a vector has lanes."""
+
+
+def hints(masks: bool) -> str:
+    """The metadata of the above. ``masks``: whether the CPU computes under masks, which a rest does then."""
+    rest = '!{!2, !3}\n!3 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}' if masks else "!{!2}"
+    return f"""!0 = distinct !{{!0, !1}}
+!1 = !{{!"llvm.loop.unroll.disable"}}
+!2 = distinct {rest}
 """
-"""What LLVM is told of loops: one is not written out, and computes with as many lanes as pay."""
 
 
 class Writer(Sizes):
@@ -126,7 +133,7 @@ class Writer(Sizes):
 
     @contextmanager
     def loop(self, extent: str, start: str = "0", hint: str = "") -> Iterator[str]:
-        """A counted loop from ``start`` to below ``extent``; gives the i64 counter. ``hint``: of HINTS."""
+        """A counted loop from ``start`` to below ``extent``; gives the i64 counter. ``hint``: ROLLED or REST."""
         self.count += 1
         n = self.count
         self.line(f"%g{n} = icmp sgt i64 {extent}, {start}")

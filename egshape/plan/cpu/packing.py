@@ -127,9 +127,9 @@ def packed(
     rounds: Dim = ONE,
     along: bool = False,
 ) -> Right:
-    """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few.
-    What is the same for all of the batch is packed once. ``rounds`` is 0 where sizes make it needless; ``along``: the left side's columns lie along memory, so that few rows
-    may read columns that do so too where they lie."""
+    """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few. What is
+    the same for all of the batch is packed once. ``rounds`` is 0 where sizes make it needless; ``along``: the left
+    side's columns lie along memory, so that few rows may read columns that do so too where they lie."""
     if all(index.symbols().isdisjoint(wide.offset.symbols()) for index, _ in batch):
         batch = []
     step = const(pack_step(dtype))
