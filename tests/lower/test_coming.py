@@ -38,9 +38,7 @@ def test_the_packs_of_constants_are_fetched(constant):
     assert (pace != "0") is constant
 
 
-@pytest.mark.parametrize(
-    ("dtype", "vectors", "rows", "fetches"), [("f32", 3, 4, 0), ("f32", 3, 5, 4), ("f64", 4, 4, 4)]
-)
+@pytest.mark.parametrize(("dtype", "vectors", "rows", "lines"), [("f32", 3, 4, 0), ("f32", 3, 5, 4), ("f64", 4, 4, 4)])
 def test_blocks_of_many_rows_fetch(dtype, vectors, rows, lines):
     """Few are all rows as a rule: they wait for their own pack."""
     text = gemm.text(dtype, AVX512, gemm.BLOCK)

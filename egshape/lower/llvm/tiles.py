@@ -2,11 +2,11 @@
 
 ``egs_tiles_T(rows, n, k, a, ar, b, br, t, coming, pace)`` computes what ``egs_tile_T`` of ``gemm`` does where the left
 operand's elements lie along memory: at most 16 rows, n a multiple of 16. Sums of 4 tiles, 64 columns, stay in registers
-over the depth. T is bf16, u8s8 or s8u8; or of numbers that are one to three bf16 each (``plan/cpu/parts.py``): f16, of whose
-rows and packs the largest parts lie together, and behind all of them the next ones; or bf16x1, f16x2 and f32x3, in
-whose packs the parts of each tile do. k counts all, a multiple of 16 each. Four products of tiles make one of f16. Six
-make one of f32x3, which leaves out what is under 2^-21 of a product. ``egs_tile_runs_T`` does what ``egs_runs_T`` does,
-of the last three, of up to 32 rows: the parts of a tap lie behind each other, and the taps in turn.
+over the depth. T is bf16, u8s8 or s8u8; or of numbers that are one to three bf16 each (``plan/cpu/parts.py``): f16, of
+whose rows and packs the largest parts lie together, and behind all of them the next ones; or bf16x1, f16x2 and f32x3,
+in whose packs the parts of each tile do. k counts all, a multiple of 16 each. Four products of tiles make one of f16.
+Six make one of f32x3, which leaves out what is under 2^-21 of a product. ``egs_tile_runs_T`` does what ``egs_runs_T``
+does, of the last three, of up to 32 rows: the parts of a tap lie behind each other, and the taps in turn.
 
 Linux must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
 library. They get their shapes before a block that needs others than the one before it had, which ``held`` says (0: none
