@@ -98,6 +98,12 @@ class Body:
         listed = ", ".join(f"{self.type} {arg}" for arg in args)
         return self(f"call {self.type} @egs_{name}({listed})")
 
+    def zero_below(self, low: float, y: str) -> str:
+        """0 where %x is below a bound, else y. LLVM must not choose behind what is made of it, since it would make that
+        of y too: nothing goes over a ``freeze``."""
+        none = self.test("olt", "%x", low)
+        return self(f"freeze {self.type} {self.select(none, 0.0, y)}")
+
     def scaled(self, x: str, n: str) -> str:
         """x * 2^n for an i32 n, rounded once."""
         return self(f"call {self.type} @egs_scale_{self.suffix}({self.type} {x}, i32 {n})")

@@ -96,11 +96,16 @@ def _reduced(b: Body, x: str) -> tuple[str, str]:
     return b(f"trunc i64 {b.to_bits(magic)} to i32"), r
 
 
+_EXP_NONE = -746.0
+"""Below this exp rounds to 0."""
+
+
 def exp() -> str:
-    """exp(x) = 2^n * exp(r)."""
+    """exp(x) = 2^n * exp(r), or 2^n * 0 as in f32."""
     b = Body("double")
-    n, r = _reduced(b, b.between("%x", -746.0, 710.0))
-    return b.done("exp_f64", b.scaled(b.add(b.fma(b.mul(r, r), b.poly(r, _EXPM1), r), 1.0), n))
+    n, r = _reduced(b, b.between("%x", _EXP_NONE, 710.0))
+    power = b.add(b.fma(b.mul(r, r), b.poly(r, _EXPM1), r), 1.0)
+    return b.done("exp_f64", b.scaled(b.zero_below(_EXP_NONE, power), n))
 
 
 def _power_less_one(b: Body, x: str, high: str = "") -> str:
