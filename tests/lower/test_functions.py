@@ -1,6 +1,9 @@
 """Elementary functions of our own over their full range, against f64 (f32) or extended precision (f64)."""
 
+import ctypes
 import math
+import platform
+import sys
 
 import numpy as np
 import pytest
@@ -136,3 +139,30 @@ def test_the_inverse_of_erf(dtype):
         miss = abs(math.erfc(abs(y)) - (1 - abs(value))) if abs(value) > 0.5 else abs(math.erf(y) - value)
         slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
         assert miss <= (4 if dtype == "f32" else 16) * slope * abs(y) * float(np.finfo(kind).eps) + 1e-300, (value, y)
+
+
+UNDERFLOW = 0x10
+"""The flag of x86 that the last instructions underflowed, which takes a hundred times as long."""
+
+
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the flag is read as x86 has it, by glibc"
+)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_exp_of_what_is_masked_does_not_underflow(dtype):
+    """Masks of attention: -inf, or a large number below; as vectors, under masks, and one by one."""
+    flags = ctypes.CDLL("libm.so.6")
+    b = BlockBuilder()
+    function = compiled(graph_of(b, b.one("exponential", [argument(b, "x", dtype, [N])])))
+
+    def underflowed(value, length):
+        x = np.full(length, value, numpy_dtype(dtype))
+        flags.feclearexcept(UNDERFLOW)
+        y = function(x)
+        raised = flags.fetestexcept(UNDERFLOW)
+        assert (y == 0).all() if value < -1000 else (y > 0).all()
+        return bool(raised)
+
+    for length in (1, 2, 5, 8, 9, 16, 23, 64, 83):
+        assert not any(underflowed(value, length) for value in (-np.inf, -1e9, -3.4e38, -1001.0, -80.0, 0.0))
+    assert underflowed({"f32": -95.0, "f64": -740.0}[dtype], 9)
