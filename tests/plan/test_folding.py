@@ -1,6 +1,9 @@
 """What hangs on constants only is computed when a graph is planned."""
 
+import sys
+
 import numpy as np
+import pytest
 
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
@@ -85,3 +88,14 @@ def test_a_function_of_a_constant_is_computed_once_and_packed_once_for_all_of_a_
     for frames in (0, 1, 3):
         x = np.random.default_rng(3).normal(size=(frames, 64, 80)).astype(np.float32)
         np.testing.assert_allclose(call(compiled(graph), [x])[0], interpret(graph, [x])[0], 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_long_chain_needs_no_recursion(constant):
+    b = BlockBuilder()
+    x = b.one("constant", (), {"value": np.float32(1)}) if constant else b.arg("x", "f32", [])
+    for _ in range(3 * sys.getrecursionlimit()):
+        x = b.one("negate", [x])
+    graph = graph_of(b, x)
+    found = Arrays({value: op for op in graph.body.ops for value in op.results}, {}).of(x)
+    assert (found is not None) is constant
