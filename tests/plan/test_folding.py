@@ -9,9 +9,9 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
 from egshape.plan.form.folding import Arrays
-from egshape.plan.ir.loops import Product
+from egshape.plan.ir.loops import Const, Load, Product
 from egshape.plan.ir.program import Run
-from egshape.plan.ir.walk import statements
+from egshape.plan.ir.walk import expressions, statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
@@ -99,3 +99,14 @@ def test_a_long_chain_needs_no_recursion(constant):
     graph = graph_of(b, x)
     found = Arrays({value: op for op in graph.body.ops for value in op.results}, {}).of(x)
     assert (found is not None) is constant
+
+
+def test_a_function_of_a_scalar_is_a_number_in_the_kernel():
+    """Which LLVM sees, as it sees no memory."""
+    b = BlockBuilder()
+    x = b.arg("x", "f32", [None], ["n"])
+    root = b.one("tanh", [b.one("constant", (), {"value": np.float32(64)})])
+    wide = b.one("broadcast_in_dim", [root], {"dims": (), "shape": (symbol("n"),)})
+    (kernel,) = (s.kernel for s in plan(graph_of(b, b.one("divide", [x, wide]))).steps if isinstance(s, Run))
+    assert [e.value for e in expressions(kernel.body) if isinstance(e, Const)] == [1.0]
+    assert not any(isinstance(e, Load) and e.buffer.kind == "const" for e in expressions(kernel.body))

@@ -111,7 +111,10 @@ class Reader:
             return Load(value.type.dtype, self.scratch_rows[value], linear(at[first:], value.type.dims[first:]))
         op = self.producers[value]
         if is_elementwise(op):
-            if REGISTRY[op.name].traits.effort == "function" and self.arrays.of(value) is not None:
+            found = self.arrays.of(value) if REGISTRY[op.name].traits.effort == "function" else None
+            if found is not None and not found.shape:
+                return scalar_constant(found)
+            if found is not None:
                 return Load(value.type.dtype, self.folded(value), linear(at, value.type.dims))
             return scalar_call(op, tuple(self.read(x, at if x.type.shape else ()) for x in op.operands))
         return self.movements[op.name](self, op, at)
