@@ -1,13 +1,14 @@
 """Many models: throughput over processes and over workers of a cluster, what a task costs beside its work, and a plan
 for a million models on a thousand workers, simulated from the times that were measured.
 
-    python -m benchmarks.many [processes] [cluster] [MODELS [WORKERS ...]]
+    python -m benchmarks.many [MODELS [WORKERS ...]] [--way processes] [--way cluster]
 
 Each way optimizes the same small models, all different, into a folder of its own. What a task costs beside its work is
 what it takes where its work is to copy the model."""
 
 from __future__ import annotations
 
+import argparse
 import heapq
 import os
 import random
@@ -156,15 +157,19 @@ def plan(way: Way) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Measure, and print both tables."""
-    names = [each for each in argv if each in WAYS] or list(WAYS)
-    count, *workers = [int(each) for each in argv if each not in WAYS] or [MODELS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.many", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("models", nargs="?", type=int, default=MODELS, help=f"how many, {MODELS} if not given")
+    parser.add_argument("workers", nargs="*", type=int, help=f"numbers of them to try, {WORKERS} if not given")
+    parser.add_argument("--way", choices=WAYS, action="append", help="what they are; both if not given")
+    given = parser.parse_args(argv)
+    count, names = given.models, given.way or list(WAYS)
     rows = [("way", "workers", "seconds", "models a second", "against one", "ms beside the work, a task")]
     with tempfile.TemporaryDirectory() as folder:
         models = [Path(folder) / f"m{k}.mlir" for k in range(count)]
         for k, path in enumerate(models):
             path.write_text(_TEXT.format(width=k + 1))
         for name in names:
-            found = [measured(name, number, models, Path(folder)) for number in workers or WORKERS]
+            found = [measured(name, number, models, Path(folder)) for number in given.workers or WORKERS]
             for way in found:
                 gain = found[0].seconds / way.seconds
                 figures = (f"{way.seconds:.1f}", f"{count / way.seconds:.1f}", f"{gain:.2f}")
