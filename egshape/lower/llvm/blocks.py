@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from egshape.lower.llvm.elements import Element
-from egshape.lower.llvm.tile_steps import LINE
+from egshape.lower.llvm.tile_steps import LINE, fetched
 
 ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
 REACH_ARGS = ", i64 %al, i64 %bl, i64 %taps, ptr %table"
@@ -179,10 +179,7 @@ class _Block:
             return
         yield "  %coming.q = load volatile ptr, ptr %coming.at"
         yield "  %pace.q = load volatile i64, ptr %pace.at"
-        for k in range(COMING):
-            yield f"  %coming.{k} = getelementptr i8, ptr %coming.q, i64 {LINE * k}"
-            yield f"  call void @llvm.prefetch.p0(ptr %coming.{k}, i32 0, i32 2, i32 1)"
-        yield "  %coming.n = getelementptr i8, ptr %coming.q, i64 %pace.q"
+        yield from fetched("%coming.q", COMING, "%pace.q")
         yield "  store volatile ptr %coming.n, ptr %coming.at"
 
     # -- taps ---------------------------------------------------------------------------------------------------------

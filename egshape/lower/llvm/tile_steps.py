@@ -131,12 +131,13 @@ def _apart(dtype: str) -> Iterator[str]:
     yield "  %some = icmp sgt i64 %whole, 0"
 
 
-def _coming() -> Iterator[str]:
-    """A share of the next pack, on its way to the second cache."""
-    for line in range(COMING):
-        yield f"  %coming.{line} = getelementptr i8, ptr %coming.l, i64 {LINE * line}"
+def fetched(place: str, lines: int, pace: str) -> Iterator[str]:
+    """So many lines of the next pack on their way to the second cache; %coming.n is where it goes on, ``pace`` bytes
+    behind."""
+    for line in range(lines):
+        yield f"  %coming.{line} = getelementptr i8, ptr {place}, i64 {LINE * line}"
         yield f"  call void @llvm.prefetch.p0(ptr %coming.{line}, i32 0, i32 2, i32 1)"
-    yield "  %coming.n = getelementptr i8, ptr %coming.l, i64 %pace.l"
+    yield f"  %coming.n = getelementptr i8, ptr {place}, i64 {pace}"
 
 
 def _loop(
@@ -150,7 +151,7 @@ def _loop(
         f"  %bp = phi ptr [ {b}, %{before} ], [ %bn, %loop ]",
         *([f"  %coming.l = phi ptr [ %coming, %{before} ], [ %coming.n, %loop ]"] if fetches else ()),
         *step,
-        *(_coming() if fetches else ()),
+        *(fetched("%coming.l", COMING, "%pace.l") if fetches else ()),
         f"  %an = getelementptr i8, ptr %ap, i64 {LINE}",
         f"  %bn = getelementptr i8, ptr %bp, i64 {far}",
         f"  %ln = add nuw nsw i64 %l, {ROWS}",
