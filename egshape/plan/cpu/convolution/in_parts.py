@@ -23,7 +23,7 @@ from egshape.plan.cpu.convolution.places import columns_of, tap_by_tap
 from egshape.plan.cpu.packing import Right, packs
 from egshape.plan.form.dots import converted
 from egshape.plan.form.epilogue import Cluster
-from egshape.plan.form.matrices import ONE, Axes, loops, matrix
+from egshape.plan.form.matrices import ONE, Axes, loops
 from egshape.plan.form.matrices import parts as parted
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Buffer, Const, Expr, If, Load, Matrix, Product, Stmt, Store, Test, Var, linear
@@ -41,6 +41,8 @@ NEAR, NEARER = 1 << 20, 1 << 19
 """Bytes of a kernel in parts that may be read again for each strip; and that are read as fast as multiplied."""
 FEW = 128
 """Places up to which a larger kernel than that is multiplied whole: reading its parts would take longer."""
+SHORT = {"f32": 16, "f16": 12, "bf16": 8}
+"""Rows of a product under which any kernel is: tiles of fewer wait for its parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class InParts(products.Convolution):
 
     def __init__(self, p: Steps, cluster: Cluster) -> None:
         super().__init__(p, cluster)
-        self.kind: str = self.a["dtype"]
+        self.kind = self.x.type.dtype
         self.room = parts.room_of(self.inputs)
         numbers = self.room * parts.PARTS[self.kind]
         self.place_numbers = const(parts.apart(numbers.const or 0))
@@ -86,17 +88,29 @@ class InParts(products.Convolution):
         return all(size is ONE for size in (*self.full, *self.taps))
 
     @property
+    def run_on(self) -> bool:
+        """Whether rows of a product run on from line to line."""
+        return len(self.spots) > 1 and all(each == 1 for each in self.a["strides"][-2:])
+
+    @property
     def few(self) -> Dim:
-        """1 where places are few, else 0."""
-        return minimum(ONE, maximum(const(FEW + 1) - self.count * total(self.spots), 0))
+        """1 where places, or rows of a product, are few, else 0."""
+        rows = self.spots[-1]
+        if self.run_on:
+            rows = maximum(self.spots[-2] - 1, 0) * self.widths(self.reaches)[-1] + rows
+        short: Dim = maximum(const(SHORT[self.kind]) - rows, 0)
+        if self.kernel_bytes > NEARER:
+            short += maximum(const(FEW + 1) - self.count * total(self.spots), 0)
+        return minimum(ONE, short)
 
     def by_places(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
         """By strips, or all at once; few places whole."""
-        many = rounds
-        if self.kernel_bytes > NEARER:
-            super().by_places(out, super().features(), source, sizes, self.few * rounds)
-            many = (ONE - self.few) * rounds
-        (self.by_strips if self.kernel_bytes <= NEAR else self.at_once)(out, features, source, sizes, many)
+        few = self.few
+        if few is not ZERO:
+            super().by_places(out, super().features(), source, sizes, few * rounds)
+        if few is not ONE:
+            by_tiles = self.by_strips if self.kernel_bytes <= NEAR else self.at_once
+            by_tiles(out, features, source, sizes, (ONE - few) * rounds)
 
     def by_strips(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
         """Strips of lines: each is put into parts, then all features of its places are computed. ``rounds`` is 0 where
@@ -237,7 +251,7 @@ class InParts(products.Convolution):
 
         if len(spots) == 1:
             return (rows(many, begin, self.stored(out, value, image, feature, (spots[0] + i,))),)
-        if all(each == 1 for each in self.a["strides"][-2:]):
+        if self.run_on:
             line, column = parted(i, [(ONE, maximum(many, ONE)), (ONE, maximum(width, ONE))])
             store: Stmt = self.stored(out, value, image, feature, (*spots[:-2], spots[-2] + line, column))
             if self.taps[-1] is not ONE:
@@ -278,12 +292,10 @@ class InParts(products.Convolution):
         spots = tuple(index_of(p, size) for size in self.spots)
         p.buffer(self.x)
         p.start()
-        free = list(zip(spots, self.spots, strict=True))
-        read = p.read(self.x, self.input_at(image, channel, spots))
-        found = matrix(read, [(image, self.count)], free, [(channel, self.inputs)])
-        if found is None:
+        rows = self.rows(image, spots, channel)
+        if rows is None:
             return False
-        features, every = self.features(), total(self.spots)
+        features, every, found = self.features(), total(rows.shape), rows.left
         region = self.region("strip", (*[ONE] * (len(self.spots) - 1), const(ROWS)))
         p.start()
         out, block, panel, row = self.target(), symbol(p.name("i")), features.columns(p), symbol(p.name("i"))
@@ -293,11 +305,11 @@ class InParts(products.Convolution):
         x = converted(DTYPE, Load(found.buffer.dtype, found.buffer, place))
         copy = self.filled(region.buffer, row * self.place_numbers, [(row, many)], channel, x)
         i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(DTYPE, p.name("v"))
-        where = parted(first + i, [(ONE, size) for size in self.spots])
-        store = self.stored(out, value, image, panel * features.width + j, where)
+        where = rows.at(first + i)
+        store = self.stored(out, value, where[0], panel * features.width + j, where[1:])
         left = Matrix(region.buffer, ZERO, self.place_numbers // PAIR, ONE)
         product = self.by_table(features.product(panel, maximum(many, 0), left, i, j, value.name, store), region)
-        nest: Axes = [(image, self.count), (block, ceildiv(every, const(ROWS)))]
+        nest: Axes = [*rows.images, (block, ceildiv(every, const(ROWS)))]
         body = [*copy, *loops([(panel, features.count)], [product])]
         p.run(self.cluster.label, loops(nest, body), (out,), (region.buffer,), once=True)
         self.made(out)

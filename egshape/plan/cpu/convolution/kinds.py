@@ -21,22 +21,19 @@ FILLED = 0.6
 
 
 def is_product(op: Op) -> bool:
-    """Whether a convolution is computed by products, or direct sums, of f32 or f64; 16-bit floats are widened."""
-    if op.name != "convolution" or op.result.type.rank < 3:
+    """Whether a convolution is computed by products, or direct sums, of f32 or f64; 16-bit floats are widened, and
+    their sums rounded if the result is of 16 bits too."""
+    if op.name != "convolution" or op.result.type.rank < 3 or op.attrs["batch_groups"] != 1:
         return False
-    dtype = op.attrs["dtype"]
-    return (
-        summed_in(dtype) in ("f32", "f64")
-        and op.attrs["batch_groups"] == 1
-        and all(x.type.dtype == dtype for x in op.operands[:2])
-    )
+    dtype, (one, two) = op.attrs["dtype"], (x.type.dtype for x in op.operands[:2])
+    return summed_in(dtype) in ("f32", "f64") and one == two and dtype in (one, summed_in(one))
 
 
 def in_parts(p: Steps, op: Op) -> bool:
     """Whether it is one of sums of f32 of numbers in parts: a constant kernel, channels last, and enough products of
     each element of the input."""
-    a, kernel = op.attrs, op.operands[1].type.dims
-    if not is_product(op) or a["dtype"] not in p.target.tiles:
+    a, kernel, kind = op.attrs, op.operands[1].type.dims, op.operands[1].type.dtype
+    if not is_product(op) or kind not in p.target.tiles:
         return False
     *_, k_in, k_out, k_space, _, o_feature, _ = a["numbers"]
     if summed_in(a["dtype"]) != "f32" or a["feature_groups"] != 1 or o_feature != op.result.type.rank - 1:
@@ -46,8 +43,8 @@ def in_parts(p: Steps, op: Op) -> bool:
     features = kernel[k_out].const
     if not each or not channels or not features or room is None or each < LEAST or channels < FILLED * room:
         return False
-    taps, size = each // features, each * room * parts.PARTS[a["dtype"]] * itemsize(parts.PART)
-    if taps * channels < SHALLOW[a["dtype"]] or size > (LARGEST if taps > 1 else LARGEST_POINT):
+    taps, size = each // features, each * room * parts.PARTS[kind] * itemsize(parts.PART)
+    if taps * channels < SHALLOW[kind] or size > (LARGEST if taps > 1 else LARGEST_POINT):
         return False
     found = p.arrays.of(op.operands[1])
-    return found is not None and (a["dtype"] != "f32" or parts.fits(found))
+    return found is not None and (kind != "f32" or parts.fits(found))

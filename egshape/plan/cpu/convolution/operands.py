@@ -88,7 +88,7 @@ class Operands:
         self.outputs = shape[self.o_feature] // self.groups
         self.inputs = self.kernel.type.dims[self.k_in]
         kept = p.arrays.of(self.kernel)
-        half = self.dtype != a["dtype"]
+        half = self.dtype != self.kernel.type.dtype
         self.kept = kept.astype(numpy_dtype(self.dtype)) if kept is not None and half else kept
         """The kernel, if it is constant."""
         self.taps = tuple(self.kernel.type.dims[axis] for axis in self.k_space)

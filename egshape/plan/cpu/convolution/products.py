@@ -10,11 +10,11 @@ apart. Few features of a group are summed directly."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
-from egshape.plan.analysis.elements import ZERO
+from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.convolution.operands import index_of
 from egshape.plan.cpu.convolution.places import Places
 from egshape.plan.cpu.packing import Right, packed
@@ -30,6 +30,22 @@ TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
 Products = Callable[[Dim, Matrix, Stmt], Product]
 """A panel's product with some rows of a left side and its epilogue."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The input of a convolution of single places as a matrix ``left``, of all images or of each of ``images``: its
+    rows are the places of ``shape``, of ``image`` if they are of one."""
+
+    left: Matrix
+    images: Axes
+    shape: tuple[Dim, ...]
+    image: Dim | None
+
+    def at(self, row: Dim) -> Indices:
+        """The image and the place that a row is."""
+        found = parts(row, [(ONE, size) for size in self.shape])
+        return found if self.image is None else (self.image, *found)
 
 
 class Convolution(Places):
@@ -170,6 +186,18 @@ class Convolution(Places):
             and all(each == 1 for each in (*a["strides"], *a["lhs_dilation"]))
         )
 
+    def rows(self, image: Dim, spots: Indices, channel: Dim) -> Rows | None:
+        """The input as a matrix, if it lies as one: the places of all images where features are last, else of each."""
+        read = self.p.read(self.x, self.input_at(image, channel, spots))
+        places: Axes = list(zip(spots, self.spots, strict=True))
+        one: Axes = [(image, self.count)]
+        groups: Axes = [(self.group, const(self.groups))]
+        for images, free in (([], [*one, *places]), (one, places)) if self.last else ((one, places),):
+            left = matrix(read, [*images, *groups], free, [(channel, self.inputs)])
+            if left is not None:
+                return Rows(left, images, tuple(size for _, size in free), None if not images else image)
+        return None
+
     def plain(self) -> bool:
         """Plan it where the input itself is a matrix of each image; False if it lies in no such order."""
         p, dtype = self.p, self.dtype
@@ -179,13 +207,12 @@ class Convolution(Places):
         spots = tuple(index_of(p, size) for size in self.spots)
         p.buffer(self.x)
         p.start()
-        outer: Axes = [(image, self.count), (self.group, const(self.groups))]
-        free: Axes = list(zip(spots, self.spots, strict=True))
-        deep: Axes = [(channel, self.inputs)]
-        found = matrix(p.read(self.x, self.input_at(image, channel, spots)), outer, free, deep)
-        if found is None:
+        rows = self.rows(image, spots, channel)
+        if rows is None:
             return False
-        every = total(self.spots)
+        found = rows.left
+        outer: Axes = [*rows.images, (self.group, const(self.groups))]
+        every = total(rows.shape)
         wide = ZERO if self.last else self.wide(every)
         features = self.features()
         right = (
@@ -208,8 +235,8 @@ class Convolution(Places):
         panel = features.columns(p)
         if right is not None:
             number = right.columns(p)
-            places = parts(number * pack_columns(dtype) + j, [(ONE, size) for size in self.spots])
-            store = self.stored(out, value, image, panel * pack_columns(dtype) + i, places)
+            places = rows.at(number * pack_columns(dtype) + j)
+            store = self.stored(out, value, places[0], panel * pack_columns(dtype) + i, places[1:])
             left = self.left(features, panel, wide)
             product = right.product(number, features.some(panel), left, i, j, value.name, store)
             nest: Axes = [*outer, (number, right.count * wide)]
@@ -218,17 +245,12 @@ class Convolution(Places):
             p.start()
             block = symbol(p.name("i"))
             first = block * ROW_GROUP
-            store = self.stored(
-                out,
-                value,
-                image,
-                panel * pack_columns(dtype) + j,
-                parts(first + i, [(ONE, size) for size in self.spots]),
-            )
+            places = rows.at(first + i)
+            store = self.stored(out, value, places[0], panel * pack_columns(dtype) + j, places[1:])
             left = Matrix(found.buffer, found.offset + first * found.row, found.row, found.column)
             product = features.product(panel, minimum(const(ROW_GROUP), every - first), left, i, j, value.name, store)
-            rows: Axes = [(image, self.count), (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide))]
-            nest = self.nest(rows, (panel, features.count))
+            blocks: Axes = [*rows.images, (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide))]
+            nest = self.nest(blocks, (panel, features.count))
             p.run(self.cluster.label, loops(nest, [product]), (out,), once=True)
         self.made(out)
         return True
