@@ -90,7 +90,7 @@ def test_a_forked_process_has_constants_of_its_own():
 WIDE = {"layout": "last", "channels": 32, "outputs": 40}
 CASES = {
     "plain": Case(**WIDE),
-    "channels that fill no tile": Case(layout="last", channels=40, outputs=24),
+    "channels that fill no tile": Case(layout="last", channels=56, outputs=24),
     "strides": Case(**WIDE, strides=(2, 2)),
     "strides along lines": Case(**WIDE, strides=(1, 2)),
     "strides from line to line": Case(**WIDE, strides=(3, 1)),
@@ -150,6 +150,7 @@ def test_convolutions_are_planned_in_parts(name):
     [
         (Case(**WIDE), (1, 14, 14), "f32x3"),
         (Case(**WIDE), (80, 3, 3), ""),
+        (Case(**WIDE), (80, 4, 4), ""),
         (Case(**WIDE, strides=(2, 2)), (1, 56, 56), "f32x3"),
         (Case(**WIDE, strides=(2, 2)), (1, 56, 14), ""),
         (CASES["line"], (80, 4), ""),
@@ -166,7 +167,7 @@ def test_few_rows_of_a_product_are_multiplied_by_vectors(case, sizes, kind):
 @pytest.mark.parametrize(
     "case",
     [
-        Case(layout="last", channels=33, outputs=40),
+        Case(layout="last", channels=48, outputs=40),
         Case(layout="last", channels=32, outputs=4),
         Case(layout="first", channels=32, outputs=40),
         Case(layout="last", channels=64, outputs=64, groups=2),

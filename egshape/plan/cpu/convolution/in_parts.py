@@ -18,6 +18,7 @@ from egshape.ir.types import itemsize
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu import parts
 from egshape.plan.cpu.convolution import products
+from egshape.plan.cpu.convolution.kinds import FILLED
 from egshape.plan.cpu.convolution.operands import index_of
 from egshape.plan.cpu.convolution.places import columns_of, tap_by_tap
 from egshape.plan.cpu.packing import Right, packs
@@ -94,11 +95,13 @@ class InParts(products.Convolution):
 
     @property
     def few(self) -> Dim:
-        """1 where places, or rows of a product, are few, else 0."""
-        rows = self.spots[-1]
+        """1 where places, rows of a product, or those of them that count are few, else 0."""
+        rows, filled = self.spots[-1], FILLED[self.kind]
         if self.run_on:
             rows = maximum(self.spots[-2] - 1, 0) * self.widths(self.reaches)[-1] + rows
         short: Dim = maximum(const(SHORT[self.kind]) - rows, 0)
+        if self.run_on:
+            short += maximum(rows * self.room * filled - self.spots[-2] * self.spots[-1] * self.inputs * 100, 0)
         if self.kernel_bytes > NEARER:
             short += maximum(const(FEW + 1) - self.count * total(self.spots), 0)
         return minimum(ONE, short)

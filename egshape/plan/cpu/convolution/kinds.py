@@ -16,8 +16,10 @@ SHALLOW = {"f32": 192, "f16": 32, "bf16": 0}
 LARGEST, LARGEST_POINT = 6 << 20, 1 << 20
 """Bytes of a kernel in parts, and of one of a single tap, which is read for each block of places: one that comes from
 far caches takes longer to read in parts than to multiply whole."""
-FILLED = 0.6
-"""How much of whole tiles the channels fill at least."""
+FILLED = {"f32": 80, "f16": 60, "bf16": 60}
+"""How much of the products of tiles counts at least, in percent: channels are filled up to whole tiles, and rows that
+run on through lines go through the padding between these. Six products of f32 gain little over vectors else, and
+lose half where a neighbour uses the unit."""
 
 
 def is_product(op: Op) -> bool:
@@ -41,7 +43,7 @@ def in_parts(p: Steps, op: Op) -> bool:
     each, channels = (kernel[k_out] * total(kernel[axis] for axis in k_space)).const, kernel[k_in].const
     room = parts.room_of(kernel[k_in]).const
     features = kernel[k_out].const
-    if not each or not channels or not features or room is None or each < LEAST or channels < FILLED * room:
+    if not each or not channels or not features or room is None or each < LEAST or 100 * channels < FILLED[kind] * room:
         return False
     taps, size = each // features, each * room * parts.PARTS[kind] * itemsize(parts.PART)
     if taps * channels < SHALLOW[kind] or size > (LARGEST if taps > 1 else LARGEST_POINT):
