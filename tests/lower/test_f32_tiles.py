@@ -181,6 +181,20 @@ def test_convolutions_of_vectors(case):
     assert kinds(convolution(case, np.ones(shape, F32))) == {""}
 
 
+@pytest.mark.parametrize("layout,channels", [("last", 200), ("last", 24), ("first", 24), ("turned", 24)])
+def test_rows_of_points_are_those_of_all_images(layout, channels):
+    """Of many small images, and where features are not last."""
+    rng = np.random.default_rng(14)
+    case = Case(layout=layout, channels=channels, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0))
+    kernel = kernel_of(case, rng)
+    functions = [egshape.compile(convolution(case, kernel), threads=threads) for threads in (1, 2)]
+    for batch, *space in ((90, 2, 1), (1, 1, 1), (3, 5, 9), (0, 3, 3), (7, 0, 2)):
+        x = rng.standard_normal(case.shaped((batch, channels, *space))).astype(F32)
+        one, two = (np.asarray(function(x)) for function in functions)
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(one, reference(case, x, kernel), 2e-5, 2e-6)
+
+
 @here
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name):
@@ -217,6 +231,26 @@ def test_convolutions_of_16_bit_floats_are_rounded_once(name, dtype, bits):
             found = np.asarray(function(x))
             assert found.dtype == kind and found.shape == exact.shape
             np.testing.assert_allclose(found.astype(F32), exact, 1.01 * 2.0**-bits, 1e-6, err_msg=f"{batch} x {space}")
+
+
+@here
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("name", ["plain", "strides", "line", "points"])
+def test_sums_of_16_bit_floats_may_stay_f32(name, dtype):
+    """By tiles too, and not rounded."""
+    kind, rng, case = np.dtype(numpy_dtype(dtype)), np.random.default_rng(15), CASES[name]
+    kernel = kernel_of(case, rng).astype(kind)
+    b = BlockBuilder()
+    x = argument(b, "x", dtype, case.shaped([symbol("b"), const(case.channels), *map(symbol, "hwd"[: case.rank])]))
+    attrs = case.attrs(tuple(map(const, case.padding)))
+    graph = graph_of(b, b.one("convolution", [x, constant(b, kernel)], attrs))
+    assert {"bf16": "bf16x1", "f16": "f16x2"}[dtype] in kinds(graph)
+    function = compiled(graph)
+    for batch, *space in ((1, 1, 1), (2, 7, 7), (1, 33, 40)):
+        image = rng.standard_normal(case.shaped((batch, case.channels, *space[: case.rank]))).astype(kind)
+        found, exact = np.asarray(function(image)), reference(case, image.astype(F32), kernel.astype(F32))
+        assert found.dtype == F32
+        np.testing.assert_allclose(found, exact, 2e-5, 2e-6)
 
 
 @here

@@ -238,16 +238,10 @@ def test_other_architectures_compile():
 # -- convolutions -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long_but("3-1-2-1-False-*", "2-3-1-1-*", "3-1-1-2-True-bf16", "1-1-1-1-True-*")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("taps,groups,stride,dilation", [(1, 1, 1, 1), (3, 1, 2, 1), (2, 3, 1, 1), (3, 1, 1, 2)])
-def test_convolutions(kind, constant, taps, groups, stride, dilation):
-    """Products of places and features, direct sums of groups, the input dilated."""
-    rng = np.random.default_rng(7)
-    kernel = numbers(rng, kind, (6, 6 // groups, taps, taps))
+def convolution(kind, dtype, kernel, constant, groups, stride, dilation):
+    """Of ``kind``, as ``dtype``."""
     b = BlockBuilder()
-    x = argument(b, "x", kind, [N, const(6), B, M])
+    x = argument(b, "x", kind, [N, const(kernel.shape[1] * groups), B, M])
     w = b.one("constant", [], {"value": kernel}) if constant else argument(b, "w", kind, kernel.shape)
     attrs = {
         "strides": (stride, stride),
@@ -258,8 +252,36 @@ def test_convolutions(kind, constant, taps, groups, stride, dilation):
         "numbers": (0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3)),
         "feature_groups": groups,
         "batch_groups": 1,
-        "dtype": kind,
+        "dtype": dtype,
     }
-    graph = graph_of(b, b.one("negate", [b.one("convolution", [x, w], attrs)]))
+    return graph_of(b, b.one("negate", [b.one("convolution", [x, w], attrs)]))
+
+
+@pytest.mark.long_but("3-1-2-1-False-*", "2-3-1-1-*", "3-1-1-2-True-bf16", "1-1-1-1-True-*")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("taps,groups,stride,dilation", [(1, 1, 1, 1), (3, 1, 2, 1), (2, 3, 1, 1), (3, 1, 1, 2)])
+def test_convolutions(kind, constant, taps, groups, stride, dilation):
+    """Products of places and features, direct sums of groups, the input dilated."""
+    rng = np.random.default_rng(7)
+    kernel = numbers(rng, kind, (6, 6 // groups, taps, taps))
+    graph = convolution(kind, kind, kernel, constant, groups, stride, dilation)
     shapes = ((0, 6, 3, 3), (1, 6, 1, 1), (2, 6, 5, 9), (1, 6, 20, 4))
     check(graph, *([numbers(rng, kind, shape), *([] if constant else [kernel])] for shape in shapes))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("constant,taps,groups,stride", [(True, 3, 1, 2), (True, 3, 6, 1), (False, 1, 1, 1)])
+def test_convolutions_whose_sums_stay_f32(kind, constant, taps, groups, stride):
+    """As exporters write them, who convert what comes of it: the sums of products of f32, not rounded."""
+    rng = np.random.default_rng(8)
+    kernel = numbers(rng, kind, (6, 6 // groups, taps, taps))
+    graph = convolution(kind, "f32", kernel, constant, groups, stride, 1)
+    assert groups > 1 or products(graph)
+    wide = convolution("f32", "f32", kernel.astype(np.float32), constant, groups, stride, 1)
+    one, two = compiled(graph), compiled(wide)
+    for shape in ((0, 6, 3, 3), (1, 6, 1, 1), (2, 6, 5, 9)):
+        x = numbers(rng, kind, shape)
+        rest = [] if constant else [kernel]
+        exact = np.asarray(two(*(each.astype(np.float32) for each in (x, *rest))))
+        np.testing.assert_array_equal(np.asarray(one(x, *rest)), exact)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import partial, reduce, wraps
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +14,7 @@ from egshape.frontends.onnx.broadcast import broadcast, expand, joined
 from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.program import Choice, Operand
-from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
+from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op, results_of
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import small
@@ -183,6 +184,21 @@ def convert(s: Scope, x: Value, dtype: str) -> Value:
 def summing_dtype(dtype: str) -> str:
     """The dtype in which sums of this dtype are taken: f32 for the floats of 16 bits."""
     return "f32" if dtype in ("f16", "bf16") else dtype
+
+
+def in_f32(handler: Handler) -> Handler:
+    """What computes an op on f32 where operands are floats of 16 bits, and rounds its results once, as ONNX Runtime
+    does. A sum of many in 16 bits would stay where the next element is less than half of its last place."""
+
+    @wraps(handler)
+    def wide(s: Scope, node: Node, *operands: Value | None) -> Any:
+        short = [x.type.dtype for x in operands if x is not None and x.type.dtype != summing_dtype(x.type.dtype)]
+        if not short:
+            return handler(s, node, *operands)
+        given = [x if x is None else convert(s, x, summing_dtype(x.type.dtype)) for x in operands]
+        return [each and convert(s, each, short[0]) for each in results_of(handler(s, node, *given))]
+
+    return wide
 
 
 @onnx_op("Cast")

@@ -8,7 +8,7 @@ from egshape.dims import const, product
 from egshape.frontends.onnx.broadcast import expand
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert, in_f32, summing_dtype
 from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
@@ -111,6 +111,7 @@ def _moved(s: Scope, node: Node, old: Value, new: Value) -> Value:
 
 
 @onnx_op("InstanceNormalization", composite=True)
+@in_f32
 def instance_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Each channel of each example by its own mean and deviation."""
     axes = tuple(range(2, x.type.rank))
@@ -120,7 +121,18 @@ def instance_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: V
     return s.one("add", (s.one("multiply", (out, scale)), bias))
 
 
+@onnx_op("MeanVarianceNormalization", composite=True)
+@in_f32
+def mean_variance_normalization(s: Scope, node: Node, x: Value) -> Value:
+    """(x - mean) / (deviation + 1e-9) over axes; ONNX's own function has constants of f32 whatever x is."""
+    axes = tuple(sorted(axis_of(node, axis, x.type.rank) for axis in node.ints("axes", (0, 2, 3))))
+    rest, _, variance = centered(s, x, axes)
+    deviation = s.one("sqrt", (variance,))
+    return s.one("divide", (rest, along(s, s.one("add", (deviation, s.full(1e-9, deviation))), x, axes)))
+
+
 @onnx_op("LpNormalization", composite=True)
+@in_f32
 def lp_normalization(s: Scope, node: Node, x: Value) -> Value:
     """x over its norm along an axis; 0 where the norm is 0."""
     axis = axis_of(node, node.int("axis", -1), x.type.rank)

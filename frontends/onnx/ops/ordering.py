@@ -10,7 +10,7 @@ from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops import computed
-from egshape.frontends.onnx.ops.elementwise import compare, convert
+from egshape.frontends.onnx.ops.elementwise import compare, convert, in_f32
 from egshape.frontends.onnx.ops.movement import transposed
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.program import Operand
@@ -237,6 +237,7 @@ def _differs(s: Scope, rows: Value) -> Value:
 
 
 @onnx_op("CumSum", "CumProd", composite=True)
+@in_f32
 def cumulative(s: Scope, node: Node, x: Value, axis: Value) -> Value:
     """Sums or products of the elements up to each place of an axis: a window that reaches back to the first."""
     known = s.numbers(axis)

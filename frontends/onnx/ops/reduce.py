@@ -10,7 +10,7 @@ from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.computed import count_of, joined_up, named, sizes_where, squeezed
-from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert, in_f32
 from egshape.frontends.onnx.ops.movement import not_empty
 from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.program import Operand
@@ -83,7 +83,8 @@ def reduce(s: Scope, node: Node, x: Value, axes: Value | None = None) -> Operand
     if found is not None:
         return found
     handler = _reduce if axes is None or s.numbers(axes) is not None else _reduce_data
-    return composite(s, node, (x,) if axes is None else (x, axes), handler)[0]
+    exact = node.op in ("ReduceMax", "ReduceMin")
+    return composite(s, node, (x,) if axes is None else (x, axes), handler if exact else in_f32(handler))[0]
 
 
 def _of_sizes(s: Scope, node: Node, x: Value) -> Value | None:
@@ -107,8 +108,8 @@ def _reduce(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value
         out = _log_sum_exp(s, x, axes)
     else:
         before, ours, after = _REDUCTIONS[node.op]
-        inner = before(s, convert(s, x, summing_dtype(x.type.dtype)) if ours == "add" else x)
-        out = convert(s, after(s, fold(s, ours, inner, axes) if axes else inner, count), x.type.dtype)
+        inner = before(s, x)
+        out = after(s, fold(s, ours, inner, axes) if axes else inner, count)
     return kept(s, out, x.type.dims, axes) if node.flag("keepdims", True) else out
 
 

@@ -11,7 +11,7 @@ from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, produc
 from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert, in_f32, summing_dtype
 from egshape.frontends.onnx.ops.normalization import mean_of
 from egshape.frontends.onnx.ops.reduce import kept
 from egshape.frontends.onnx.ops.shaping import reshape
@@ -249,6 +249,7 @@ def _column_major(s: Scope, dims: Sequence[Dim]) -> Value:
 
 
 @onnx_op("AveragePool", composite=True)
+@in_f32
 def average_pool(s: Scope, node: Node, x: Value) -> Value:
     """The mean of each window: over the elements of x in it, or with ``count_include_pad`` over the padded ones too
     (not over what ceil_mode adds)."""
@@ -272,6 +273,7 @@ def average_pool(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("LpPool", composite=True)
+@in_f32
 def lp_pool(s: Scope, node: Node, x: Value) -> Value:
     """The p-norm of each window."""
     return _norm(s, node.int("p", 2), x, lambda powers: _window_fold(s, "add", powers, _pool(s, node, x)))
@@ -289,6 +291,7 @@ def _norm(s: Scope, p: int, x: Value, add: object) -> Value:
 
 
 @onnx_op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", composite=True)
+@in_f32
 def global_pool(s: Scope, node: Node, x: Value) -> Value:
     """One element a channel: the mean, largest element or norm over all spatial axes."""
     axes = tuple(range(2, x.type.rank))
@@ -302,6 +305,7 @@ def global_pool(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("LRN", composite=True)
+@in_f32
 def lrn(s: Scope, node: Node, x: Value) -> Value:
     """x over a power of the sum of squares of neighbouring channels."""
     size = node.int("size")
