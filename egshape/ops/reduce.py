@@ -1,6 +1,7 @@
 """Reductions and sort: ops that fold or compare with a region of scalars.
 
-Folds run in logical index order, starting from the init value, in the dtype of the region's results."""
+Folds run in logical index order, starting from the init value, in the dtype of the region's results; sums and products
+of 16-bit floats of a reduction in f32."""
 
 from __future__ import annotations
 
@@ -11,8 +12,20 @@ import numpy as np
 
 from egshape.dims import Dim
 from egshape.ir.graph import Op
+from egshape.ir.types import dtype_name, numpy_dtype
+from egshape.ops.contraction import summed_in
 from egshape.ops.declare import op
-from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
+from egshape.ops.kinds import region_kind
+from egshape.ops.regions import (
+    Region,
+    apply,
+    fold,
+    is_floating,
+    known_fold,
+    result_dtypes,
+    total_order,
+    update_in_order,
+)
 from egshape.ops.traits import Cost, Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
 
@@ -20,6 +33,15 @@ from egshape.ops.windows import spread, window_slices, windowed_sizes
 def _folded(op: Op) -> tuple[Dim, ...]:
     shape = op.operands[0].type.shape
     return () if shape is None else tuple(shape[axis] for axis in op.attrs["dims"])
+
+
+_SUMS = ("add", "multiply")
+
+
+def is_sum(op: Op) -> bool:
+    """Whether a reduction adds up, or multiplies, elements of the dtype of its result."""
+    dtypes = {value.type.dtype for value in (*op.operands, *op.results)}
+    return len(op.results) == 1 and len(dtypes) == 1 and region_kind(op.regions[0]) in _SUMS
 
 
 @op(
@@ -32,7 +54,8 @@ def _folded(op: Op) -> tuple[Dim, ...]:
     names={"stablehlo": "reduce"},
     doc="Fold the axes dims of n inputs together, starting from n init values; the body takes n running "
     "values and n "
-    "elements. StableHLO spec: reduce.",
+    "elements. Sums and products of 16-bit floats are taken in f32 and rounded once, as XLA does. StableHLO spec: "
+    "reduce.",
 )
 class Reduce:
     @staticmethod
@@ -43,7 +66,14 @@ class Reduce:
         shape = tuple(inputs[0].shape[axis] for axis in kept)
         count = prod(inputs[0].shape[axis] for axis in dims)
         flat = [x.transpose(*kept, *sorted(dims)).reshape(*shape, count) for x in inputs]
-        return fold(regions[0], inits, flat)
+        dtypes, kind = result_dtypes(regions[0], inits), getattr(regions[0], "kind", None)
+        wide = numpy_dtype(summed_in(dtype_name(dtypes[0])))
+        if half > 1 or kind not in _SUMS or {wide, *(x.dtype for x in operands)} == {wide}:
+            return fold(regions[0], inits, flat)
+        total = known_fold(kind, *(x.astype(wide) for x in (*inits, *flat)))
+        assert total is not None
+        with np.errstate(over="ignore"):
+            return [total.astype(dtypes[0])]
 
 
 @op(

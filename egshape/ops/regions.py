@@ -65,7 +65,7 @@ def fold(region: Region, inits: Sequence[np.ndarray], inputs: Sequence[np.ndarra
     inits = [np.asarray(init).astype(dtype) for init, dtype in zip(inits, dtypes, strict=True)]
     inputs = [array.astype(dtype, copy=False) for array, dtype in zip(inputs, dtypes, strict=True)]
     if len(inputs) == 1:
-        quick = _known_fold(kind, inits[0], inputs[0])
+        quick = known_fold(kind, inits[0], inputs[0])
         if quick is not None:
             return [quick]
     kept = inputs[0].shape[:-1]
@@ -75,7 +75,8 @@ def fold(region: Region, inits: Sequence[np.ndarray], inputs: Sequence[np.ndarra
     return [np.array(total) for total in totals]
 
 
-def _known_fold(kind: str | None, init: np.ndarray, x: np.ndarray) -> np.ndarray | None:
+def known_fold(kind: str | None, init: np.ndarray, x: np.ndarray) -> np.ndarray | None:
+    """The fold of the last axis by a known reducer; None for another one."""
     dtype = x.dtype
     first = np.full((*x.shape[:-1], 1), init, dtype=dtype)
     if kind in _SEQUENTIAL:

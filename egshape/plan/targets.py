@@ -20,6 +20,7 @@ from egshape.plan.form.named import named
 from egshape.plan.form.planner import Planner
 from egshape.plan.form.signed import signed
 from egshape.plan.form.steps import Cluster, Steps, Target
+from egshape.plan.form.summed import summed
 from egshape.plan.gpu.attention import find as flash
 from egshape.plan.gpu.product import find as gpu_products
 from egshape.plan.gpu.product.beside import beside
@@ -73,7 +74,7 @@ def plan(
     ``target``: a name of TARGETS; ``tiles``, ``widens``: what it multiplies by tiles, and whether it widens f16 by an
     instruction (``Target``). Raises Unsupported, naming op and location, for what is not compiled."""
     whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles, widens=widens)
-    whole = inlined(machine.functions(in_form(whole) if facts == "all" else whole))
+    whole = summed(inlined(machine.functions(in_form(whole) if facts == "all" else whole)))
     whole = donated.with_updates(signed(whole))
     laid_out = machine.laid_out(whole)
     program = Planner(laid_out, machine, facts).plan()

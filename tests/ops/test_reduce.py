@@ -73,14 +73,24 @@ def test_reduce_sums(shape, dims):
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
 @pytest.mark.parametrize("count", [5, 300])
-def test_reduce_adds_in_order_in_its_dtype(dtype, count):
+def test_reduce_adds_in_order_in_f32(dtype, count):
     x = np.random.default_rng(0).normal(size=(2, count)).astype(dtype)
-    want = np.zeros(2, dtype)
+    want = np.zeros(2, np.float32)
     for k in range(count):
-        want = want + x[:, k]
+        want = want + x[:, k].astype(np.float32)
     got = reduce(x, 0, (1,), ADD)
     assert got.dtype == dtype
-    assert (got == want).all()
+    assert (got == want.astype(dtype)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_many_elements_of_16_bits_are_rounded_once(dtype):
+    """In bf16, 256 + 1 is 256; a body that is no single op is what it says."""
+    x = np.ones((2, 4096), dtype)
+    assert reduce(x, 0, (1,), ADD).tolist() == [4096, 4096]
+    assert reduce(x, 0, (1,), SLOW_ADD).tolist() == [256 if dtype is not np.float16 else 2048] * 2
+    half = reduce(np.full((1, 600), 1.0078125, dtype), 1, (1,), Body(None, "multiply"))
+    assert np.isclose(half.astype(np.float64), 1.0078125**600, rtol=0.01).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
