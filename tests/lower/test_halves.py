@@ -19,6 +19,7 @@ from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check, compiled
 from tests.lower.test_bytes import CPUS
+from tests.ops.test_reduce import scalar_region
 
 B, M, N, K = (symbol(name) for name in "bmnk")
 KINDS = ("bf16", "f16")
@@ -285,3 +286,20 @@ def test_convolutions_whose_sums_stay_f32(kind, constant, taps, groups, stride):
         rest = [] if constant else [kernel]
         exact = np.asarray(two(*(each.astype(np.float32) for each in (x, *rest))))
         np.testing.assert_array_equal(np.asarray(one(x, *rest)), exact)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_a_reduction_are_rounded_once(kind):
+    """Rows and columns of many, and a scalar, folded over no axes, that is also what it begins with."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", kind, [M, N]), argument(b, "y", kind, [])
+    zero = b.one("constant", [], {"value": np.zeros((), numpy_dtype(kind))})
+    sums = [(x, zero, (0,)), (x, zero, (1,)), (y, y, ())]
+    adds = [
+        b.one("reduce", [one, two], {"dims": dims}, regions=[scalar_region(b, "add", kind)]) for one, two, dims in sums
+    ]
+    graph = graph_of(b, *adds)
+    ones = np.ones((4096, 3), numpy_dtype(kind))
+    check(graph, [ones, ones[0, 0]], [ones.T, ones[0, 0]], [ones[:0], ones[0, 0]])
+    columns, rows, twice = (np.asarray(each).astype(np.float32) for each in compiled(graph)(ones, ones[0, 0]))
+    assert columns.tolist() == [4096] * 3 and rows[0] == 3 and twice == 2

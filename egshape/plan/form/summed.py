@@ -33,7 +33,7 @@ def _ops(op: Op) -> Iterator[Op]:
 
 def _widened(op: Op, dtype: str) -> Iterator[Op]:
     wide = {value: _of(value, dtype) for value in (*op.operands, op.result)}
-    for value in op.operands:
+    for value in dict.fromkeys(op.operands):
         yield Op("convert", (value,), {"dtype": dtype}, (wide[value],), location=op.location)
     (region,) = op.regions
     (step,) = region.ops

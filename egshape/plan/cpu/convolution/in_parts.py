@@ -43,7 +43,7 @@ NEAR, NEARER = 1 << 20, 1 << 19
 FEW = 128
 """Places up to which a larger kernel than that is multiplied whole: reading its parts would take longer."""
 SHORT = {"f32": 16, "f16": 12, "bf16": 8}
-"""Rows of a product under which any kernel is: tiles of fewer wait for its parts."""
+"""Rows of a product under which any kernel is multiplied whole: tiles of fewer rows wait for its parts."""
 
 
 @dataclass(frozen=True, eq=False)
