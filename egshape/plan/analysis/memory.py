@@ -201,7 +201,7 @@ class _Order:
         """Whether a size is shown never to exceed another."""
         if is_nonnegative(two - one):
             return True
-        if self._clashes or self._questions == 0 or not self._context.assumptions:
+        if self._clashes or self._questions == 0 or not self._context.assumptions or _likely(one) > _likely(two):
             return False
         self._questions -= 1
         return self._context.decide(Relation("<=", one, two)) == "proved"
