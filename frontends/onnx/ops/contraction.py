@@ -147,7 +147,6 @@ def _pair(s: Scope, x: Value, xs: str, y: Value, ys: str, later: set[str]) -> tu
 def _summed(s: Scope, value: Value, letters: str, result: str) -> Value:
     gone = tuple(axis for axis, letter in enumerate(letters) if letter not in result)
     if gone:
-        wide = convert(s, value, summing_dtype(value.type.dtype))
-        value = convert(s, fold(s, "add", wide, gone), value.type.dtype)
+        value = fold(s, "add", value, gone)
         letters = "".join(letter for letter in letters if letter in result)
     return transposed(s, value, [letters.index(letter) for letter in result])

@@ -136,7 +136,7 @@ class Places(Sums):
         most = const(SHARED_ROWS if whole else ROW_GROUP)
         first, blocks = block * most, ceildiv(every, most) * rounds
         many = minimum(most, every - first)
-        target = p.scratch("gathered", dtype, (minimum(every, const(FEW_ROWS)) if whole else most) * deep)
+        target = p.scratch("gathered", dtype, (every if whole else most) * deep * rounds)
         image, *spots = parts(row if whole else first + row, [(ONE, size) for size in shape])
         at = [index_of(p, size) for size in (*self.taps, self.inputs)]
         element = Load(dtype, source, self.index(sizes, image, tuple(spots), tuple(at[:-1]), at[-1]))
