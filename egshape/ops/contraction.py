@@ -82,7 +82,7 @@ class DotGeneral:
 
 
 def summed_in(dtype: str) -> str:
-    """The dtype of the sums of a product or convolution with results of ``dtype``: f32 for 16-bit floats, rounded once
+    """The dtype of the sums of a product, convolution or reduction to ``dtype``: f32 for 16-bit floats, rounded once
     at the end, as XLA, ONNX Runtime and libraries for GPUs do it. In bf16, 256 + 1 is 256."""
     return "f32" if dtype in ("f16", "bf16") else dtype
 

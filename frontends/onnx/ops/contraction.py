@@ -7,18 +7,19 @@ from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert
 from egshape.frontends.onnx.ops.movement import transposed
 from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
+from egshape.ops.contraction import summed_in
 
 
 @onnx_op("MatMul")
 def matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
     """numpy.matmul: one contraction, the batch axes of both brought to one shape."""
-    if summing_dtype(x.type.dtype) != x.type.dtype:
+    if summed_in(x.type.dtype) != x.type.dtype:
         found = composite(s, node, (x, y), _wide_matmul)[0]
         assert isinstance(found, Value)
         return found
@@ -26,7 +27,7 @@ def matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
 
 
 def _wide_matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
-    return convert(s, product_of(s, x, y, summing_dtype(x.type.dtype)), x.type.dtype)
+    return convert(s, product_of(s, x, y, summed_in(x.type.dtype)), x.type.dtype)
 
 
 def product_of(s: Scope, x: Value, y: Value, dtype: str) -> Value:
@@ -63,7 +64,7 @@ def gemm(s: Scope, node: Node, a: Value, b: Value, c: Value | None = None) -> Va
     if a.type.rank != 2 or b.type.rank != 2:
         raise node.error(f"of {a.type} and {b.type}, which are no matrices")
     left, right = int(bool(node.int("transA", 0))), int(bool(node.int("transB", 0)))
-    dtype = summing_dtype(a.type.dtype)
+    dtype = summed_in(a.type.dtype)
     out = s.one(
         "dot_general", (a, b), lhs_batch=(), rhs_batch=(), lhs_contract=(1 - left,), rhs_contract=(right,), dtype=dtype
     )

@@ -21,6 +21,7 @@ from egshape.ir.builder import small
 from egshape.ir.graph import Value
 from egshape.ir.types import TEXT, is_float, is_integer, is_narrow_integer, numpy_dtype
 from egshape.ops.base import object_array
+from egshape.ops.contraction import summed_in
 from egshape.ops.kinds import comparison
 
 _UNARY = {
@@ -181,21 +182,16 @@ def convert(s: Scope, x: Value, dtype: str) -> Value:
     return x if x.type.dtype == dtype else s.one("convert", (x,), dtype=dtype)
 
 
-def summing_dtype(dtype: str) -> str:
-    """The dtype in which sums of this dtype are taken: f32 for the floats of 16 bits."""
-    return "f32" if dtype in ("f16", "bf16") else dtype
-
-
 def in_f32(handler: Handler) -> Handler:
     """What computes an op on f32 where operands are floats of 16 bits, and rounds its results once, as ONNX Runtime
     does. A sum of many in 16 bits would stay where the next element is less than half of its last place."""
 
     @wraps(handler)
     def wide(s: Scope, node: Node, *operands: Value | None) -> Any:
-        short = [x.type.dtype for x in operands if x is not None and x.type.dtype != summing_dtype(x.type.dtype)]
+        short = [x.type.dtype for x in operands if x is not None and x.type.dtype != summed_in(x.type.dtype)]
         if not short:
             return handler(s, node, *operands)
-        given = [x if x is None else convert(s, x, summing_dtype(x.type.dtype)) for x in operands]
+        given = [x if x is None else convert(s, x, summed_in(x.type.dtype)) for x in operands]
         return [each and convert(s, each, short[0]) for each in results_of(handler(s, node, *given))]
 
     return wide

@@ -8,12 +8,13 @@ from egshape.dims import const, product
 from egshape.frontends.onnx.broadcast import expand
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert, in_f32, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert, in_f32
 from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.ir.graph import Value
+from egshape.ops.contraction import summed_in
 
 
 def along(s: Scope, folded: Value, like: Value, axes: Sequence[int]) -> Value:
@@ -50,7 +51,7 @@ def softmax(s: Scope, node: Node, x: Value) -> Value:
     axes = tuple(range(axis, x.type.rank)) if old else (axis,)
     if not axes:
         axes = (x.type.rank - 1,)
-    dtype, x = x.type.dtype, convert(s, x, summing_dtype(x.type.dtype))
+    dtype, x = x.type.dtype, convert(s, x, summed_in(x.type.dtype))
     shifted = s.one("subtract", (x, along(s, fold(s, "maximum", x, axes), x, axes)))
     powers = s.one("exponential", (shifted,))
     total = fold(s, "add", powers, axes)

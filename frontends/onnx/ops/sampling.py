@@ -8,13 +8,14 @@ from itertools import product as combinations
 from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert
 from egshape.frontends.onnx.ops.shaping import reshape, single, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import equal, of_length
 from egshape.ir.graph import Value
 from egshape.ir.types import is_float
+from egshape.ops.contraction import summed_in
 
 Taps = list[tuple[Value, Value]]
 """Places on an axis, and their weights."""
@@ -89,7 +90,7 @@ def grid_sample(s: Scope, node: Node, x: Value, grid: Value) -> Value:
     equal(s, node, x.type.dims[0], grid.type.dims[0], "has {0} images and {1} grids")
     equal(s, node, grid.type.dims[-1], const(rank), "has a grid of {0} coordinates for {1} axes")
     shape, around = grid.type.dims[:-1], node.text("padding_mode", "zeros")
-    grid = convert(s, grid, summing_dtype(grid.type.dtype))
+    grid = convert(s, grid, summed_in(grid.type.dtype))
     taps = []
     for axis in range(rank):
         at = reshape(s, window(s, grid, rank + 1, const(rank - 1 - axis), const(rank - axis)), shape)
@@ -99,7 +100,7 @@ def grid_sample(s: Scope, node: Node, x: Value, grid: Value) -> Value:
         return pixels(s, x, images, [places[0][0] for places in taps])
     if mode == "nearest":
         return _inside(s, x, images, taps)
-    pieces = weighted(s, convert(s, x, summing_dtype(x.type.dtype)), images, taps)
+    pieces = weighted(s, convert(s, x, summed_in(x.type.dtype)), images, taps)
     total = pieces[0]
     for piece in pieces[1:]:
         total = s.one("add", (total, piece))
@@ -216,7 +217,7 @@ def affine_grid(s: Scope, node: Node, theta: Value, size: Value) -> Value:
     dtype, columns = theta.type.dtype, []
     corners = node.flag("align_corners", False)
     for axis in reversed(range(rank)):
-        place = s.one("iota", dtype=summing_dtype(dtype), dim=axis, shape=sizes)
+        place = s.one("iota", dtype=summed_in(dtype), dim=axis, shape=sizes)
         whole, one = number(s, sizes[axis], place), s.full(1, place)
         if corners:
             steps = s.one("maximum", (s.one("subtract", (whole, one)), one))
@@ -226,7 +227,7 @@ def affine_grid(s: Scope, node: Node, theta: Value, size: Value) -> Value:
         columns.append(s.one("subtract", (s.one("divide", (twice, steps)), one)))
     columns.append(s.full(1, columns[0]))
     flat = s.one("concatenate", [reshape(s, each, (product(sizes), const(1))) for each in columns], dim=1)
-    wide = convert(s, theta, summing_dtype(dtype))
+    wide = convert(s, theta, summed_in(dtype))
     out = s.one(
         "dot_general",
         (wide, flat),
@@ -258,7 +259,7 @@ def roi_align(s: Scope, node: Node, x: Value, rois: Value, images: Value) -> Val
     count = rois.type.dims[0]
     equal(s, node, count, images.type.dims[0], "has {0} boxes and {1} images of them")
     shape = (count, const(parts[0]), const(points), const(parts[1]), const(points))
-    dtype = summing_dtype(x.type.dtype)
+    dtype = summed_in(x.type.dtype)
     sides = []
     for axis, (first, size) in enumerate(zip((1, 0), x.type.dims[2:], strict=True)):
         ends = [_scaled(s, node, rois, place, half == "half_pixel", dtype) for place in (first, first + 2)]

@@ -11,7 +11,7 @@ from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, produc
 from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert, in_f32, summing_dtype
+from egshape.frontends.onnx.ops.elementwise import convert, in_f32
 from egshape.frontends.onnx.ops.normalization import mean_of
 from egshape.frontends.onnx.ops.reduce import kept
 from egshape.frontends.onnx.ops.shaping import reshape
@@ -20,6 +20,7 @@ from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.shaping import start_of
 from egshape.ir.graph import Value
+from egshape.ops.contraction import summed_in
 
 _ZERO, _ONE = const(0), const(1)
 
@@ -98,7 +99,7 @@ def convolve(
         rhs_dilation=windows.dilations,
         reversal=(0,) * count,
         feature_groups=groups,
-        dtype=summing_dtype(x.type.dtype),
+        dtype=summed_in(x.type.dtype),
     )
     return convert(s, out, x.type.dtype)
 
