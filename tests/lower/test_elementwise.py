@@ -1,11 +1,13 @@
 """Every elementwise op in every dtype that it takes, special values included."""
 
+import numpy as np
 import pytest
 
 from egshape.api import optimize
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.plan.analysis.elements import REFUSED
 from tests.fuzz.differential import argument, data, graph_of
@@ -124,3 +126,24 @@ def test_bits_of_another_width(wide, narrow):
     integer = narrow if narrow in ("ui8", "i32", "i8") else "i16"
     shown = parts if integer == narrow else b.one("bitcast_convert", [parts], {"dtype": integer})
     check(graph_of(b, shown, back), *(arrays(wide, 1, n) for n in SIZES))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_every_number_of_16_bits(kind):
+    """What f32 gives, rounded once, for all bits there are, NaN with any payload included."""
+    every = np.arange(1 << 16, dtype=np.uint16)
+    values = [every.view(numpy_dtype(kind)), (every * np.uint16(40503)).view(numpy_dtype(kind))]
+    ran = 0
+    for name in OPS:
+        count = len(REGISTRY[name].operands)
+        short, wide = graph(name, [kind] * count), graph(name, ["f32"] * count)
+        if short is None or name == "next_after":
+            continue
+        found = np.asarray(compiled(short)(*values[:count]))
+        exact = np.asarray(compiled(wide)(*(each.astype(np.float32) for each in values[:count])))
+        with np.errstate(all="ignore"):
+            exact = exact.astype(found.dtype)
+            same = (found == exact) | (np.isnan(found) & np.isnan(exact))
+        assert same.all(), (name, *(each[: len(same)][~same][:4] for each in values[:count]))
+        ran += 1
+    assert ran > 40

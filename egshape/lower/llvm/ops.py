@@ -58,7 +58,8 @@ Form: TypeAlias = Callable[[Site], str]
 class Row:
     """How an op is written for operands that are floats, integers or i1, or for ``every`` one in a way of its own; what
     has no form is not compiled. ``function``: the elementary function that it is of floats, of our own
-    (lower/llvm/functions.py) where it is one, else of the C library. ``library``: what else it calls there."""
+    (lower/llvm/functions.py) where it is one, else of the C library. ``library``: what else it calls there. ``exact``:
+    results have no more digits than the operands, so that nothing is to be rounded."""
 
     floats: Form | None = None
     integers: Form | None = None
@@ -66,6 +67,7 @@ class Row:
     every: Form | None = None
     function: str = ""
     library: tuple[str, ...] = ()
+    exact: bool = False
 
     def form(self, source: str) -> Form | None:
         """For operands of a dtype."""
@@ -85,8 +87,8 @@ def call(
     if form is None:
         raise Unsupported(f"{op} of {source} is not compiled", where=op, hint="the target 'interpret' runs every op")
     found = form(Site(w, dtype, source, args, attrs, FAST if fast and is_float(source) else ""))
-    whole = OPS[op].every is not None or not is_float(source) or not is_float(dtype)
-    return found if whole else scalar.rounded(w, source, found)
+    whole = OPS[op].exact or OPS[op].every is not None or not is_float(source) or not is_float(dtype)
+    return found if whole else scalar.rounded(w, source, found, any_nan=False)
 
 
 # -- forms that several ops have --------------------------------------------------------------------------------------
@@ -160,7 +162,8 @@ def _fma(s: Site) -> str:
 
 
 def _exp2(s: Site) -> str:
-    scaled = s.w.value(f"fmul {s.type} {s.args[0]}, {scalar.constant(s.source, math.log(2))}")
+    factor = scalar.constant("f64" if s.type == "double" else "f32", math.log(2))
+    scaled = s.w.value(f"fmul {s.type} {s.args[0]}, {factor}")
     return s.w.value(f"call {s.type} @egs_exp_{s.suffix}({s.type} {scaled})")
 
 
@@ -322,12 +325,12 @@ OPS: dict[str, Row] = {
     "multiply": Row(_instruction("fmul"), _instruction("mul"), _instruction("and")),
     "divide": Row(_instruction("fdiv"), _divide),
     "remainder": Row(integers=_remainder, function="fmod"),
-    "maximum": Row(_intrinsic("maximum"), _extreme("max"), _instruction("or")),
-    "minimum": Row(_intrinsic("minimum"), _extreme("min"), _instruction("and")),
+    "maximum": Row(_intrinsic("maximum"), _extreme("max"), _instruction("or"), exact=True),
+    "minimum": Row(_intrinsic("minimum"), _extreme("min"), _instruction("and"), exact=True),
     "power": Row(_float_power, _power, function="pow"),
-    "negate": Row(lambda s: s.w.value(f"fneg {s.type} {s.args[0]}"), _before("sub", "0")),
-    "abs": Row(_intrinsic("fabs"), _counted("abs", ", i1 false")),
-    "sign": Row(_float_sign, _sign),
+    "negate": Row(lambda s: s.w.value(f"fneg {s.type} {s.args[0]}"), _before("sub", "0"), exact=True),
+    "abs": Row(_intrinsic("fabs"), _counted("abs", ", i1 false"), exact=True),
+    "sign": Row(_float_sign, _sign, exact=True),
     "square": Row(_square("fmul"), _square("mul")),
     "fma": Row(_fma),
     "and": Row(integers=_instruction("and"), bools=_instruction("and")),
@@ -339,10 +342,10 @@ OPS: dict[str, Row] = {
     "shift_right_arithmetic": Row(integers=_shift("ashr")),
     "popcnt": Row(integers=_counted("ctpop")),
     "count_leading_zeros": Row(integers=_counted("ctlz", ", i1 false")),
-    "floor": Row(_intrinsic("floor")),
-    "ceil": Row(_intrinsic("ceil")),
-    "round_nearest_even": Row(_intrinsic("rint")),
-    "round_nearest_afz": Row(_intrinsic("round")),
+    "floor": Row(_intrinsic("floor"), exact=True),
+    "ceil": Row(_intrinsic("ceil"), exact=True),
+    "round_nearest_even": Row(_intrinsic("rint"), exact=True),
+    "round_nearest_afz": Row(_intrinsic("round"), exact=True),
     "sqrt": Row(_intrinsic("sqrt")),
     "rsqrt": Row(_rsqrt),
     "cbrt": Row(function="cbrt"),
@@ -369,7 +372,7 @@ OPS: dict[str, Row] = {
     "asinh": Row(function="asinh"),
     "acosh": Row(function="acosh"),
     "atanh": Row(function="atanh"),
-    "next_after": Row(_next_after, library=("nextafter", "nextafterf")),
+    "next_after": Row(_next_after, library=("nextafter", "nextafterf"), exact=True),
     "is_finite": Row(_is("one", "inf")),
     "is_inf": Row(_is("oeq", "inf")),
     "is_pos_inf": Row(_is("oeq", "inf", absolute=False)),

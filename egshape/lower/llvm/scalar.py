@@ -1,11 +1,11 @@
-"""Values as LLVM IR: how each dtype is held and stored, numbers, conversions. f16 and bf16 are held in f32."""
+"""Values as LLVM IR: how each dtype is held and stored, numbers, conversions. f16 and bf16 are held in f32, rounded."""
 
 from __future__ import annotations
 
 import struct
 from typing import Any
 
-from egshape.ir.types import integer_range, is_float, is_integer, is_narrow
+from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, numpy_dtype
 from egshape.lower.llvm.narrow import bits_of, convert_narrow
 from egshape.lower.llvm.writer import Writer
 
@@ -35,7 +35,7 @@ def constant(dtype: str, value: Any) -> str:
     if not is_float(dtype):
         low, high = integer_range(dtype)
         return str(int(value) if int(value) <= (high >> 1) or low < 0 else int(value) - (high + 1))
-    number = float(value)
+    number = float(numpy_dtype(dtype).type(value))
     if dtype != "f64":
         try:
             number = struct.unpack("f", struct.pack("f", number))[0]
@@ -69,27 +69,25 @@ def pack(w: Writer, dtype: str, value: str) -> str:
     if dtype == "f16":
         return w.value(f"fptrunc float {value} to half")
     if dtype == "bf16":
-        return w.value(f"trunc i32 {w.value(f'lshr i32 {_round_bits(w, value)}, 16')} to i16")
+        bits = w.value(f"bitcast float {value} to i32")
+        return w.value(f"trunc i32 {w.value(f'lshr i32 {bits}, 16')} to i16")
     return value
 
 
-def _round_bits(w: Writer, value: str) -> str:
-    """The bits of a float rounded to bf16, ties to even; NaN stays NaN."""
+def rounded(w: Writer, dtype: str, value: str, *, any_nan: bool = True) -> str:
+    """A float value rounded to f16 or bf16, ties to even; others as they are. ``any_nan``: whether it may be a NaN
+    other than those of bf16, which rounding as numbers leaves NaN."""
+    if dtype == "f16":
+        return unpack(w, dtype, pack(w, dtype, value))
+    if dtype != "bf16":
+        return value
     bits = w.value(f"bitcast float {value} to i32")
     odd = w.value(f"and i32 {w.value(f'lshr i32 {bits}, 16')}, 1")
     up = w.value(f"add i32 {w.value(f'add i32 {bits}, 32767')}, {odd}")
-    nan = w.value(f"fcmp uno float {value}, {value}")
-    quiet = w.value(f"or i32 {bits}, 4194304")
-    return w.value(f"and i32 {w.value(f'select i1 {nan}, i32 {quiet}, i32 {up}')}, -65536")
-
-
-def rounded(w: Writer, dtype: str, value: str) -> str:
-    """A float value rounded to f16 or bf16; others as they are."""
-    if dtype == "f16":
-        return unpack(w, dtype, pack(w, dtype, value))
-    if dtype == "bf16":
-        return w.value(f"bitcast i32 {_round_bits(w, value)} to float")
-    return value
+    if any_nan:
+        nan = w.value(f"fcmp uno float {value}, {value}")
+        up = w.value(f"select i1 {nan}, i32 {w.value(f'or i32 {bits}, 4194304')}, i32 {up}")
+    return w.value(f"bitcast i32 {w.value(f'and i32 {up}, -65536')} to float")
 
 
 # -- conversions -------------------------------------------------------------------------------------------------------
@@ -116,7 +114,8 @@ def convert(w: Writer, source: str, target: str, x: str) -> str:
         suffix = "f32" if one == "float" else "f64"
         return w.value(f"call {two} @llvm.fpto{kind}i.sat.{two}.{suffix}({one} {x})")
     if is_float(target):
-        return rounded(w, target, w.value(f"{'u' if unsigned else 's'}itofp {one} {x} to {two}"))
+        number = w.value(f"{'u' if unsigned else 's'}itofp {one} {x} to {two}")
+        return rounded(w, target, number, any_nan=False)
     wide, narrow = int(one[1:]), int(two[1:])
     if wide == narrow:
         return x
