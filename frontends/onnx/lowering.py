@@ -10,11 +10,15 @@ from egshape.frontends.onnx import functions, host
 from egshape.frontends.onnx.blame import BUGS, blamed, check_counts
 from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.elementwise import in_f32
 from egshape.frontends.onnx.program import Items, Operand
 from egshape.frontends.onnx.registry import DECLARATIONS, Handler, NoLowering, results_of
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
 from egshape.ir.types import TEXT
+
+ROUNDED_ONCE = frozenset({"Mish", "Softsign", "SwiGLU", "Swish"})
+"""Ops that ONNX's functions expand to several, each of which would be rounded to 16 bits."""
 
 
 def _handed_on(value: Value) -> bool:
@@ -47,10 +51,12 @@ def _lowered(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Oper
             scope.needs.clear()
     function = functions.schema_function(node, operands)
     if function is not None:
+
+        def body(inner: Scope, _: Node, *args: Operand) -> list[Operand]:
+            return functions.inline(inner, node, function, args)
+
         try:
-            return composite(
-                scope, node, operands, lambda inner, _, *args: functions.inline(inner, node, function, args)
-            )
+            return composite(scope, node, operands, in_f32(body) if node.op in ROUNDED_ONCE else body)
         except NoLowering:
             scope.needs.clear()
     return host.call(scope, node, operands)

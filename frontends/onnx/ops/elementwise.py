@@ -338,6 +338,7 @@ def _scalar(s: Scope, x: Value) -> Value:
 
 
 @onnx_op("Mean", composite=True)
+@in_f32
 def mean(s: Scope, node: Node, *values: Value) -> Value:
     """The elementwise mean of tensors that broadcast."""
     total = folded(s, node, "add", values)
@@ -352,6 +353,7 @@ def _number(s: Scope, x: Value, op: str, number: float) -> Value:
 
 
 @onnx_op("LeakyRelu", composite=True)
+@in_f32
 def leaky_relu(s: Scope, node: Node, x: Value) -> Value:
     """x where x >= 0, else alpha x."""
     return s.one("select", (compare(s, "GE", x, s.full(0, x)), x, _number(s, x, "multiply", node.float("alpha", 0.01))))
@@ -375,6 +377,7 @@ def p_relu(s: Scope, node: Node, x: Value, slope: Value) -> Value:
 
 
 @onnx_op("HardSigmoid", composite=True)
+@in_f32
 def hard_sigmoid(s: Scope, node: Node, x: Value) -> Value:
     """max(0, min(1, alpha x + beta))."""
     line = _number(s, _number(s, x, "multiply", node.float("alpha", 0.2)), "add", node.float("beta", 0.5))
@@ -382,6 +385,7 @@ def hard_sigmoid(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("Shrink", composite=True)
+@in_f32
 def shrink(s: Scope, node: Node, x: Value) -> Value:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
     limit, bias = node.float("lambd", 0.5), node.float("bias", 0.0)
@@ -394,6 +398,7 @@ def shrink(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("HardSwish", composite=True)
+@in_f32
 def hard_swish(s: Scope, node: Node, x: Value) -> Value:
     """x max(0, min(1, x/6 + 1/2))."""
     line = _number(s, _number(s, x, "multiply", 1 / 6), "add", 0.5)
@@ -402,6 +407,7 @@ def hard_swish(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("Softplus", composite=True)
+@in_f32
 def softplus(s: Scope, node: Node, x: Value) -> Value:
     """log(1 + exp(x)), without overflow: max(x, 0) + log1p(exp(-|x|))."""
     tail = s.one("log_plus_one", (s.one("exponential", (s.one("negate", (s.one("abs", (x,)),)),)),))
@@ -409,6 +415,7 @@ def softplus(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("Elu", "Celu", "Selu", composite=True)
+@in_f32
 def elu(s: Scope, node: Node, x: Value) -> Value:
     """x where x > 0, else alpha (exp(x) - 1); Celu divides x by alpha in there, Selu scales by gamma."""
     selu = node.op == "Selu"
@@ -421,6 +428,7 @@ def elu(s: Scope, node: Node, x: Value) -> Value:
 
 @onnx_op("Gelu", composite=True)
 @onnx_op("Gelu", domain="com.microsoft", composite=True)
+@in_f32
 def gelu(s: Scope, node: Node, x: Value) -> Value:
     """x/2 (1 + erf(x / sqrt 2)), or its tanh form."""
     if node.text("approximate", "none") == "tanh":

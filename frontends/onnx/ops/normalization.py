@@ -84,22 +84,23 @@ def batch_normalization(
     """(x - mean) / deviation per channel, with the given mean and variance, or in training mode with those of x, and
     then also the given ones moved towards them."""
     running: list[Value] = []
+    wide = convert(s, x, summed_in(x.type.dtype))
     if node.int("training_mode", 0):
         axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
-        wide = convert(s, x, "f32") if x.type.dtype in ("f16", "bf16") else x
         _, center, spread = centered(s, wide, axes)
         running = [_moved(s, node, old, new) for old, new in ((mean, center), (variance, spread))]
-        mean, variance = (convert(s, new, old.type.dtype) for old, new in ((mean, center), (variance, spread)))
+        mean, variance = center, spread
     elif sum(map(bool, node.outputs)) > 1:
         raise NoLowering("training before opset 14")
 
     def channels(value: Value) -> Value:
-        return s.one("broadcast_in_dim", (value,), dims=(min(1, x.type.rank - 1),), shape=x.type.dims)
+        axes = (min(1, x.type.rank - 1),)
+        return s.one("broadcast_in_dim", (convert(s, value, wide.type.dtype),), dims=axes, shape=x.type.dims)
 
-    factor = s.one("multiply", (scale, inverse_deviation(s, variance, node.float("epsilon", 1e-5))))
-    rest = s.one("subtract", (x, channels(convert(s, mean, x.type.dtype))))
-    scaled = s.one("multiply", (rest, channels(convert(s, factor, x.type.dtype))))
-    out = s.one("add", (scaled, channels(convert(s, bias, x.type.dtype))))
+    rest = s.one("subtract", (wide, channels(mean)))
+    deviation = inverse_deviation(s, convert(s, variance, wide.type.dtype), node.float("epsilon", 1e-5))
+    factor = s.one("multiply", (convert(s, scale, wide.type.dtype), deviation))
+    out = convert(s, s.one("add", (s.one("multiply", (rest, channels(factor))), channels(bias))), x.type.dtype)
     return [out, *running] if running else out
 
 

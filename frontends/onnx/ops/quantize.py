@@ -190,7 +190,7 @@ def conv_integer(
 ) -> Value:
     """The convolution of the differences, in i32; a zero point an output channel of W."""
     windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
-    return convolve(s, node, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
+    return convolve(s, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
 
 
 @onnx_op("QLinearMatMul", composite=True)
@@ -220,9 +220,7 @@ def _requantized(
 @onnx_op("QLinearConv", composite=True)
 def qlinear_conv(s: Scope, node: Node, *values: Value) -> Value:
     """x and w with scale and zero point each, those of the result, and an i32 bias."""
-    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero, *rest = values
+    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero, *bias = values
     windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
-    total = convolve(s, node, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
-    if rest:
-        total = s.one("add", (total, s.one("broadcast_in_dim", (rest[0],), dims=(1,), shape=total.type.dims)))
+    total = convolve(s, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1), *bias)
     return _requantized(s, total, ((x_scale, 1), (w_scale, 1)), scale, zero, 1)

@@ -202,8 +202,9 @@ def _resized(s: Scope, x: Value, way: Way, axes: Sequence[Axis]) -> Value:
 
 def _axis(s: Scope, x: Value, way: Way, axis: Axis) -> Value:
     _must_read(s, axis)
-    place = _places(s, way.places, axis)
-    if way.mode == "nearest":
+    nearest = way.mode == "nearest"
+    place = convert(s, _places(s, way.places, axis, "f32" if nearest else "f64"), "f64")
+    if nearest:  # which one is nearest hangs on rounding: it is what ONNX Runtime and PyTorch have
         out = taken(s, x, axis.axis, _clamped(s, _rounded(s, way.rounding, place), axis), empty=True)
     elif way.mode not in ("linear", "cubic") or not is_float(x.type.dtype):
         raise NoLowering(f"mode {way.mode} of {x.type.dtype}")
@@ -281,13 +282,13 @@ def _smoothed(s: Scope, x: Value, way: Way, axis: Axis, place: Value) -> Value:
 
 
 def _size(s: Scope, size: Dim, like: Value) -> Value:
-    return s.spread(convert(s, s.vector([size], "i64", ()), "f64"), like.type.dims)
+    return s.spread(convert(s, s.vector([size], "i64", ()), like.type.dtype), like.type.dims)
 
 
-def _places(s: Scope, way: str, axis: Axis) -> Value:
-    """Where the elements of the result lie on the axis of x."""
-    line = s.one("iota", dtype="f64", dim=0, shape=(axis.after,))
-    scale = s.spread(axis.scale, line.type.dims)
+def _places(s: Scope, way: str, axis: Axis, dtype: str) -> Value:
+    """Where the elements of the result lie on the axis of x, computed in a dtype."""
+    line = s.one("iota", dtype=dtype, dim=0, shape=(axis.after,))
+    scale = s.spread(convert(s, axis.scale, dtype), line.type.dims)
     half = s.full(0.5, line)
     if way == "asymmetric":
         return s.one("divide", (line, scale))
@@ -316,7 +317,7 @@ def _places(s: Scope, way: str, axis: Axis) -> Value:
 def _crop_places(s: Scope, axis: Axis, line: Value, single: Value) -> Value:
     """The places from start to end of a part of the axis, both counted from 0 to 1; its middle for a single one."""
     assert axis.crop is not None
-    start, end = (s.spread(each, line.type.dims) for each in axis.crop)
+    start, end = (s.spread(convert(s, each, line.type.dtype), line.type.dims) for each in axis.crop)
     one = s.full(1, line)
     last, steps = (s.one("subtract", (_size(s, size, line), one)) for size in (axis.before, axis.after))
     span = s.one("multiply", (s.one("subtract", (end, start)), last))

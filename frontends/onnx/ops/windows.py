@@ -83,9 +83,16 @@ def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
 
 
 def convolve(
-    s: Scope, node: Node, x: Value, w: Value, windows: Windows, groups: int, *, spread: Sequence[int] | None = None
+    s: Scope,
+    x: Value,
+    w: Value,
+    windows: Windows,
+    groups: int,
+    bias: Value | None = None,
+    *,
+    spread: Sequence[int] | None = None,
 ) -> Value:
-    """A convolution in ONNX's layout; ``spread`` is the dilation of x."""
+    """A convolution in ONNX's layout, and a bias per output channel; ``spread`` is the dilation of x."""
     count = x.type.rank - 2
     spatial = tuple(range(2, 2 + count))
     numbers = (0, 1, spatial, 1, 0, spatial, 0, 1, spatial)
@@ -101,13 +108,10 @@ def convolve(
         feature_groups=groups,
         dtype=summed_in(x.type.dtype),
     )
+    if bias is not None:
+        added = convert(s, bias, out.type.dtype)
+        out = s.one("add", (out, s.one("broadcast_in_dim", (added,), dims=(1,), shape=out.type.dims)))
     return convert(s, out, x.type.dtype)
-
-
-def _with_bias(s: Scope, out: Value, bias: Value | None) -> Value:
-    if bias is None:
-        return out
-    return s.one("add", (out, s.one("broadcast_in_dim", (bias,), dims=(1,), shape=out.type.dims)))
 
 
 @onnx_op("Conv", composite=True)
@@ -116,7 +120,7 @@ def conv(s: Scope, node: Node, x: Value, w: Value, bias: Value | None = None) ->
     if x.type.rank < 3 or w.type.rank != x.type.rank:
         raise node.error(f"of {x.type} with a kernel {w.type}")
     windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
-    return _with_bias(s, convolve(s, node, x, w, windows, node.int("group", 1)), bias)
+    return convolve(s, x, w, windows, node.int("group", 1), bias)
 
 
 @onnx_op("ConvTranspose", composite=True)
@@ -137,7 +141,7 @@ def conv_transpose(s: Scope, node: Node, x: Value, w: Value, bias: Value | None 
         flat += [extent[axis] - 1 - pads[2 * axis], extent[axis] - 1 - pads[2 * axis + 1] + more[axis]]
     kernel = _turned(s, w, groups)
     windows = Windows(w.type.dims[2:], (1,) * count, dilations, tuple(flat))
-    return _with_bias(s, convolve(s, node, x, kernel, windows, groups, spread=strides), bias)
+    return convolve(s, x, kernel, windows, groups, bias, spread=strides)
 
 
 def _transposed_pads(

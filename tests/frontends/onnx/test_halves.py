@@ -20,7 +20,8 @@ import egshape
 KINDS = {"f16": (TensorProto.FLOAT16, np.float16), "bf16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16)}
 IMAGE, ROWS = (1, 4, 70, 60), (2, 5000)
 AXES = {"axes": np.array([1], np.int64)}
-CASES: dict[str, tuple[tuple[int, ...], dict[str, np.ndarray], dict[str, Any]]] = {
+Case = tuple[tuple[int, ...], dict[str, np.ndarray], dict[str, Any]]
+CASES: dict[str, Case] = {
     "GlobalAveragePool": (IMAGE, {}, {}),
     "GlobalLpPool": (IMAGE, {}, {}),
     "AveragePool": (IMAGE, {}, {"kernel_shape": [60, 60]}),
@@ -34,6 +35,13 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, np.ndarray], dict[str, Any]]] 
     **{f"Reduce{kind}": (ROWS, AXES, {}) for kind in ("Sum", "Mean", "Prod", "L1", "L2", "SumSquare", "LogSum")},
     "ReduceLogSumExp": (ROWS, AXES, {}),
     "ReduceMax": (ROWS, AXES, {}),
+}
+CHANNELS = {name: np.arange(3, 7, dtype=np.float32) / 8 for name in ("scale", "bias", "mean", "variance")}
+ELEMENTWISE: dict[str, Case] = {
+    "BatchNormalization": (IMAGE, CHANNELS, {}),
+    **{op: (ROWS, {}, {}) for op in ("Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish")},
+    **{op: (ROWS, {}, {}) for op in ("Selu", "Shrink", "Softplus", "Softsign")},
+    "Mean": (ROWS, {"other": np.array([0.375], np.float32), "third": np.array([0.5], np.float32)}, {}),
 }
 
 
@@ -57,25 +65,39 @@ def model(op: str, element: int, kind: type, rank: int, held: dict[str, np.ndarr
 
 @cache
 def data(op: str) -> np.ndarray:
-    shape = CASES[op][0]
+    shape = (CASES | ELEMENTWISE)[op][0]
     noise = np.random.default_rng(0).standard_normal(shape)
-    return 1 + 2.0**-7 * np.round(noise) if op == "ReduceProd" else np.round(8 + 4 * noise) / 8
+    if op == "ReduceProd":
+        return 1 + 2.0**-7 * np.round(noise)
+    return np.round((8 if op in CASES else 0) + 4 * noise) / 8
+
+
+def results(op: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """What an op gives in 16 bits, and what it gives in f32, rounded."""
+    shape, held, attributes = (CASES | ELEMENTWISE)[op]
+    element, dtype = KINDS[kind]
+    x = data(op).astype(dtype)
+    assert (x.astype(np.float64) == data(op)).all(), "the data is exact in 16 bits"
+    found = []
+    for one, two in ((element, dtype), (TensorProto.FLOAT, np.float32)):
+        graph = egshape.optimize(egshape.load(model(op, one, two, len(shape), held, attributes))).graph
+        found.append(np.asarray(egshape.compile(graph, optimize=False)(x.astype(two))))
+    assert found[0].dtype == dtype
+    return found[0].astype(np.float64), found[1].astype(dtype).astype(np.float64)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("op", CASES)
 def test_results_are_those_of_f32_rounded_once(op: str, kind: str) -> None:
-    shape, held, attributes = CASES[op]
-    element, dtype = KINDS[kind]
-    x = data(op).astype(dtype)
-    assert (x.astype(np.float64) == data(op)).all(), "the data is exact in 16 bits"
-    results = []
-    for one, two in ((element, dtype), (TensorProto.FLOAT, np.float32)):
-        graph = egshape.optimize(egshape.load(model(op, one, two, len(shape), held, attributes))).graph
-        results.append(np.asarray(egshape.compile(graph, optimize=False)(x.astype(two))))
-    found, wide = results
-    assert found.dtype == dtype
-    exact = wide.astype(dtype).astype(np.float64)
+    found, exact = results(op, kind)
     assert np.isfinite(exact).all() or op in ("ReduceProd", "ReduceSumSquare", "CumSum")
-    near = np.isclose(found.astype(np.float64), exact, 2.0 * np.finfo(dtype).eps if kind == "f16" else 2.0**-7, 1e-3)
-    assert (near | (found.astype(np.float64) == exact)).all()
+    near = np.isclose(found, exact, 2.0 * np.finfo(np.float16).eps if kind == "f16" else 2.0**-7, 1e-3)
+    assert (near | (found == exact)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", ELEMENTWISE)
+def test_steps_of_an_op_are_not_rounded(op: str, kind: str) -> None:
+    found, exact = results(op, kind)
+    assert np.isfinite(exact).all()
+    assert (found == exact).all()
