@@ -26,11 +26,6 @@ def tensor(s: Scope, x: Value | Number, dtype: str) -> Value:
     return convert(s, x, dtype) if isinstance(x, Value) else s.scalar(x, dtype)
 
 
-def wide(dtype: str) -> str:
-    """The dtype in which sums of this dtype are taken: f32 for the floats of 16 bits."""
-    return "f32" if dtype in ("f16", "bf16") else dtype
-
-
 # -- broadcasts --------------------------------------------------------------------------------------------------
 
 

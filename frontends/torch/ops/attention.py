@@ -18,13 +18,13 @@ from egshape.frontends.torch.moves import (
     joined,
     reshape,
     select,
-    wide,
 )
 from egshape.frontends.torch.ops.contraction import dot
 from egshape.frontends.torch.ops.normalization import softmax_along
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Scope
 from egshape.ir.graph import Value
+from egshape.ops.contraction import summed_in
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def fused_gradient(
     dtype, shared = query.type.dtype, query.type.dims[1] is not key.type.dims[1]
     x = _scored(s, query, key, value, attn_mask, is_causal, scale, shared)
     last = (x.scores.type.rank - 1,)
-    grad, result = (convert(s, each, wide(dtype)) for each in (grad_out, out))
+    grad, result = (convert(s, each, summed_in(dtype)) for each in (grad_out, out))
     rest = s.one("subtract", (x.scores, along(s, logsumexp, x.scores, last)))
     shares = x.joined(s, s.one("exponential", (rest,)))
     own = x.joined(s, along(s, fold(s, "add", s.one("multiply", (grad, result)), last), x.scores, last))
@@ -160,7 +160,7 @@ def _scored(
     shared: bool,
 ) -> _Scored:
     """The scores of attention; ``shared``: there may be fewer heads of keys and values than of queries."""
-    held = [convert(s, each, wide(each.type.dtype)) for each in (query, key, value)]
+    held = [convert(s, each, summed_in(each.type.dtype)) for each in (query, key, value)]
     query, key, value = _grouped(s, *held) if shared else _batched(s, *held)
     rank = query.type.rank
     factor = _factor(s, query, scale)

@@ -16,13 +16,13 @@ from egshape.frontends.torch.moves import (
     joined,
     select,
     tensor,
-    wide,
     with_number,
 )
 from egshape.frontends.torch.registry import Handler, NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope, integers
 from egshape.ir.graph import Value
-from egshape.ir.types import is_float
+from egshape.ir.types import is_float, numpy_dtype
+from egshape.ops.contraction import summed_in
 
 Operand = Value | Number
 
@@ -54,7 +54,7 @@ _UNARY = {
 """Functions of floats; integers become floats first."""
 
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "round": "round_nearest_even"}
-_BINARY = {"mul": "multiply", "maximum": "maximum", "minimum": "minimum", "atan2": "atan2"}
+_BINARY = {"maximum": "maximum", "minimum": "minimum", "atan2": "atan2"}
 _BITS = {"and": "and", "or": "or", "xor": "xor"}
 _COMPARED = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 
@@ -84,7 +84,7 @@ for _name, _ours in _UNARY.items():
 for _name, _ours in _ROUNDING.items():
     aten_op(f"{_name}.default")(_rounding(_ours))
 for _name, _ours in _BINARY.items():
-    aten_op(*((f"{_name}.Tensor", f"{_name}.Scalar") if _name == "mul" else (f"{_name}.default",)))(_binary(_ours))
+    aten_op(f"{_name}.default")(_binary(_ours))
 for _name, _ours in _BITS.items():
     aten_op(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar", f"bitwise_{_name}.Scalar_Tensor")(_binary(_ours))
     aten_op(f"logical_{_name}.default")(_logical(_ours))
@@ -97,6 +97,20 @@ def truth_of(s: Scope, x: Value) -> Value:
     return x if x.type.dtype == "i1" else against(s, "NE", x, 0)
 
 
+@aten_op("mul.Tensor", "mul.Scalar")
+def multiply(s: Scope, x: Operand, y: Operand) -> Value:
+    """x y."""
+    kind = _kind(s, x, y)
+    return convert(s, binary(s, "multiply", tensor(s, x, kind), tensor(s, y, kind)), s.dtype)
+
+
+def _kind(s: Scope, *operands: Operand) -> str:
+    """The dtype in which factors and divisors meet: f32 where a number among them would be rounded to 16 bits."""
+    wide = summed_in(s.dtype)
+    held = all(not isinstance(x, float) or float(numpy_dtype(s.dtype).type(x)) == x for x in operands)
+    return s.dtype if wide == s.dtype or held else wide
+
+
 @aten_op("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
 def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
     """x + alpha y, x - alpha y, or y - alpha x."""
@@ -105,8 +119,9 @@ def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
     ours = "add" if s.call.op.startswith("add") else "subtract"
     one, two = tensor(s, x, s.dtype), tensor(s, y, s.dtype)
     if isinstance(alpha, Dim) or alpha != 1:
+        one, two = (convert(s, each, summed_in(s.dtype)) for each in (one, two))
         two = with_number(s, "multiply", two, alpha)
-    return binary(s, ours, one, two)
+    return convert(s, binary(s, ours, one, two), s.dtype)
 
 
 @aten_op(
@@ -121,15 +136,15 @@ def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
 def divide(s: Scope, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
     """x / y as it is, rounded down or towards zero; integers are divided as floats where it is not rounded."""
     mode = "floor" if s.call.op.startswith("floor_divide") else rounding_mode
-    one, two = broadcast(s, tensor(s, x, s.dtype), tensor(s, y, s.dtype))
+    kind = _kind(s, x, y)
+    one, two = broadcast(s, tensor(s, x, kind), tensor(s, y, kind))
     if mode is None:
-        return s.one("divide", (one, two))
+        return convert(s, s.one("divide", (one, two)), s.dtype)
     if not is_float(s.dtype):
         _check_divisor(s, y)
         return s.one("divide", (one, two)) if mode == "trunc" else _floor_divide(s, one, two)
-    if mode == "trunc":
-        return truncated(s, s.one("divide", (one, two)))
-    return _floor_divide_floats(s, one, two)
+    found = truncated(s, s.one("divide", (one, two))) if mode == "trunc" else _floor_divide_floats(s, one, two)
+    return convert(s, found, s.dtype)
 
 
 def _check_divisor(s: Scope, y: Operand) -> None:
@@ -255,8 +270,8 @@ def reciprocal(s: Scope, x: Value) -> Value:
 @aten_op("log2.default", "log10.default")
 def log_to(s: Scope, x: Value) -> Value:
     """The logarithm to the base 2 or 10."""
-    logarithm = s.one("log", (convert(s, x, s.dtype),))
-    return with_number(s, "multiply", logarithm, 1 / math.log(2 if "log2" in s.call.op else 10))
+    logarithm = s.one("log", (convert(s, x, summed_in(s.dtype)),))
+    return convert(s, with_number(s, "multiply", logarithm, 1 / math.log(2 if "log2" in s.call.op else 10)), s.dtype)
 
 
 @aten_op("trunc.default")
@@ -303,7 +318,7 @@ def relu(s: Scope, x: Value) -> Value:
 @aten_op("gelu.default", composite=True)
 def gelu(s: Scope, x: Value, approximate: str = "none") -> Value:
     """x Phi(x), by erf or tanh."""
-    dtype, x = x.type.dtype, convert(s, x, wide(x.type.dtype))
+    dtype, x = x.type.dtype, convert(s, x, summed_in(x.type.dtype))
     if approximate == "none":
         inner = s.one("erf", (with_number(s, "multiply", x, math.sqrt(0.5)),))
     else:
@@ -317,7 +332,7 @@ def gelu(s: Scope, x: Value, approximate: str = "none") -> Value:
 @aten_op("silu.default", composite=True)
 def silu(s: Scope, x: Value) -> Value:
     """x * sigmoid(x)."""
-    dtype, x = x.type.dtype, convert(s, x, wide(x.type.dtype))
+    dtype, x = x.type.dtype, convert(s, x, summed_in(x.type.dtype))
     return convert(s, s.one("multiply", (x, s.one("logistic", (x,)))), dtype)
 
 
@@ -332,15 +347,17 @@ def digamma(s: Scope, x: Value) -> Value:
 @aten_op("leaky_relu.default")
 def leaky_relu(s: Scope, x: Value, negative_slope: float = 0.01) -> Value:
     """x where x > 0, else slope x."""
-    return select(s, against(s, "GT", x, 0), x, with_number(s, "multiply", x, negative_slope))
+    dtype, x = x.type.dtype, convert(s, x, summed_in(x.type.dtype))
+    return convert(s, select(s, against(s, "GT", x, 0), x, with_number(s, "multiply", x, negative_slope)), dtype)
 
 
 @aten_op("elu.default", composite=True)
 def elu(s: Scope, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """scale x where x > 0, else scale alpha (e^(input_scale x) - 1)."""
+    dtype, x = x.type.dtype, convert(s, x, summed_in(x.type.dtype))
     low = s.one("exponential_minus_one", (with_number(s, "multiply", x, input_scale),))
     low = with_number(s, "multiply", low, alpha * scale)
-    return select(s, against(s, "GT", x, 0), with_number(s, "multiply", x, scale), low)
+    return convert(s, select(s, against(s, "GT", x, 0), with_number(s, "multiply", x, scale), low), dtype)
 
 
 @aten_op("hardtanh.default")

@@ -18,13 +18,13 @@ from egshape.frontends.torch.moves import (
     reshape,
     select,
     spread_along,
-    wide,
     with_number,
 )
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.frontends.torch.symbolic import dim as size_of
 from egshape.ir.graph import Value
+from egshape.ops.contraction import summed_in
 
 
 @aten_op(
@@ -39,7 +39,7 @@ def softmax(s: Scope, x: Value, dim: int, dtype: str | bool | None = None) -> Va
     """exp(x - max) over its sum along an axis, or the logarithm of that."""
     if not x.type.rank:
         return softmax_along(s, reshape(s, x, (const(1),)), 0, s.call.op.startswith(("log", "_log")), shape=())
-    held = convert(s, x, wide(s.dtype))
+    held = convert(s, x, summed_in(s.dtype))
     logarithm, safe = "log" in s.call.op, "safe" in s.call.op
     return convert(s, softmax_along(s, held, axis_of(dim, x.type.rank), logarithm, safe=safe), s.dtype)
 
@@ -80,7 +80,7 @@ def layer_norm(
 ) -> Value | list[Value]:
     """(x - mean) / deviation over the last axes, scaled and shifted."""
     axes = tuple(range(x.type.rank - len(normalized_shape), x.type.rank))
-    held = convert(s, x, wide(x.type.dtype))
+    held = convert(s, x, summed_in(x.type.dtype))
     rest, mean, variance = centered(s, held, axes)
     inverse = inverse_deviation(s, variance, eps)
     out = s.one("multiply", (rest, along(s, inverse, held, axes)))
@@ -109,7 +109,7 @@ def rms_norm(
 ) -> Value:
     """x over the root of its mean square over the last axes, scaled."""
     axes = tuple(range(x.type.rank - len(normalized_shape), x.type.rank))
-    held = convert(s, x, wide(x.type.dtype))
+    held = convert(s, x, summed_in(x.type.dtype))
     epsilon = eps if eps is not None else {"f64": 2.0**-52}.get(held.type.dtype, 2.0**-23)
     inverse = inverse_deviation(s, mean_of(s, s.one("multiply", (held, held)), axes), epsilon)
     out = s.one("multiply", (held, along(s, inverse, held, axes)))
@@ -125,7 +125,7 @@ def group_norm(s: Scope, x: Value, *args: object) -> Value | list[Value]:
     else:
         groups, weight, bias, eps = (*args, *(None, None, 1e-5)[len(args) - 1 :])[:4]
     batch, channels = x.type.dims[:2]
-    held = convert(s, x, wide(x.type.dtype))
+    held = convert(s, x, summed_in(x.type.dtype))
     count = size_of(groups)
     inner = (floordiv(channels, count), *x.type.dims[2:])
     split = reshape(s, held, (batch, count, *inner))
@@ -141,7 +141,7 @@ def group_norm(s: Scope, x: Value, *args: object) -> Value | list[Value]:
 
 
 def _by_channel(s: Scope, x: Value, mean: Value, inverse: Value, weight: Value | None, bias: Value | None) -> Value:
-    held = convert(s, x, wide(x.type.dtype))
+    held = convert(s, x, summed_in(x.type.dtype))
 
     def channels(value: Value) -> Value:
         return spread_along(s, convert(s, value, held.type.dtype), (1,), x.type.dims)
@@ -162,7 +162,7 @@ def batch_norm(
     eps: float,
 ) -> list[Value]:
     """Each channel by a given mean and variance. The two further results are empty."""
-    variance = convert(s, running_var, wide(running_var.type.dtype))
+    variance = convert(s, running_var, summed_in(running_var.type.dtype))
     factor = inverse_deviation(s, variance, eps)
     out = _by_channel(s, x, running_mean, factor, weight, bias)
     return [out, *(s.spread(s.scalar(0, dtype), (const(0),)) for dtype in s.call.dtypes[1:])]
@@ -180,7 +180,7 @@ def batch_norm_in_training(s: Scope, x: Value, weight: Value | None, bias: Value
     if not training:
         raise NoLowering("given means")
     axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
-    wide_x = convert(s, x, wide(x.type.dtype))
+    wide_x = convert(s, x, summed_in(x.type.dtype))
     _, mean, variance = centered(s, wide_x, axes)
     inverse = inverse_deviation(s, variance, float(eps))  # type: ignore[arg-type]
     out = [_by_channel(s, x, mean, inverse, weight, bias), mean, inverse]

@@ -22,13 +22,13 @@ from egshape.frontends.torch.moves import (
     reshape,
     running,
     select,
-    wide,
 )
 from egshape.frontends.torch.ops.elementwise import truth_of
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Scope, integers
 from egshape.ir.graph import Value
 from egshape.ir.types import is_float
+from egshape.ops.contraction import summed_in
 
 Axes = Sequence[int] | int | None
 
@@ -37,7 +37,7 @@ Axes = Sequence[int] | int | None
 def total(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Value:
     """The sum over axes."""
     axes = axes_of(dim, x.type.rank)
-    held = convert(s, truth_of(s, x) if s.dtype == "i1" else x, wide(s.dtype))
+    held = convert(s, truth_of(s, x) if s.dtype == "i1" else x, summed_in(s.dtype))
     return convert(s, fold(s, "add", held, axes, keepdim), s.dtype)
 
 
@@ -45,7 +45,7 @@ def total(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: st
 def mean(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Value:
     """The mean over axes."""
     axes = axes_of(dim, x.type.rank)
-    found = mean_of(s, convert(s, x, wide(s.dtype)), axes)
+    found = mean_of(s, convert(s, x, summed_in(s.dtype)), axes)
     return convert(s, kept(s, found, x, axes) if keepdim else found, s.dtype)
 
 
@@ -53,7 +53,7 @@ def mean(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: str
 def prod(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Value:
     """The product over axes."""
     axes = axes_of(dim, x.type.rank)
-    return convert(s, fold(s, "multiply", convert(s, x, wide(s.dtype)), axes, keepdim), s.dtype)
+    return convert(s, fold(s, "multiply", convert(s, x, summed_in(s.dtype)), axes, keepdim), s.dtype)
 
 
 @aten_op("amax.default", "amin.default")
@@ -132,7 +132,7 @@ def variance(
 ) -> Value | list[Value]:
     """The mean square of x - mean, over so many elements less; its root; beside the mean."""
     axes = axes_of(dim, x.type.rank)
-    held = convert(s, x, wide(x.type.dtype))
+    held = convert(s, x, summed_in(x.type.dtype))
     less = 1 if correction is None else correction
     rest, mean_, _ = centered(s, held, axes)
     square = fold(s, "add", s.one("multiply", (rest, rest)), axes)
@@ -153,7 +153,7 @@ def cumulative(s: Scope, x: Value, dim: int, dtype: str | None = None) -> Value:
     if not x.type.rank:
         return convert(s, x, s.dtype)
     ours = "add" if s.call.op.startswith("cumsum") else "multiply"
-    found = running(s, ours, convert(s, x, wide(s.dtype)), axis_of(dim, x.type.rank))
+    found = running(s, ours, convert(s, x, summed_in(s.dtype)), axis_of(dim, x.type.rank))
     return convert(s, found, s.dtype)
 
 
@@ -169,7 +169,7 @@ def log_sum_exp(s: Scope, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     if not x.type.rank or integers(x.type.dtype):
         raise NoLowering("a number, or integers")
     axes = axes_of(dim, x.type.rank)
-    held = convert(s, x, wide(x.type.dtype))
+    held = convert(s, x, summed_in(x.type.dtype))
     most = fold(s, "maximum", held, axes)
     most = select(s, s.one("is_finite", (most,)), most, s.full(0, most))
     powers = s.one("exponential", (s.one("subtract", (held, along(s, most, held, axes))),))
@@ -184,7 +184,7 @@ def norm(
     """The sum of magnitudes, or the root of the sum of squares."""
     if ord not in (1, 2) or x.type.dtype.startswith("c"):
         raise NoLowering("another order, or complex numbers")
-    held, axes = convert(s, x, wide(s.dtype)), axes_of(dim, x.type.rank)
+    held, axes = convert(s, x, summed_in(s.dtype)), axes_of(dim, x.type.rank)
     parts = s.one("abs", (held,)) if ord == 1 else s.one("multiply", (held, held))
     found = fold(s, "add", parts, axes, keepdim)
     return convert(s, found if ord == 1 else s.one("sqrt", (found,)), s.dtype)

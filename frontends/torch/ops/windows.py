@@ -19,12 +19,12 @@ from egshape.frontends.torch.moves import (
     select,
     spread_along,
     transposed,
-    wide,
 )
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.frontends.torch.symbolic import dim as size_of
 from egshape.ir.graph import Value
+from egshape.ops.contraction import summed_in
 
 Numbers = Sequence[Number] | Number
 
@@ -105,7 +105,7 @@ def convolution(
         rhs_dilation=windows.dilations,
         reversal=(0,) * count,
         feature_groups=groups,
-        dtype=wide(x.type.dtype),
+        dtype=summed_in(x.type.dtype),
     )
     if bias is not None:
         out = s.one("add", (out, spread_along(s, convert(s, bias, out.type.dtype), (1,), out.type.dims)))
@@ -242,7 +242,7 @@ def avg_pool(
     """The mean of each window: over its elements, the padded ones too unless told else (what ceil_mode adds are
     none)."""
     held = _batched(s, x, int(s.call.op[8]))
-    wide_x = convert(s, held, wide(x.type.dtype))
+    wide_x = convert(s, held, summed_in(x.type.dtype))
     windows = _pool(s, held, kernel_size, stride, padding, 1, ceil_mode)
     total = _window_fold(s, "add", wide_x, windows)
     plain = tuple(const(pad) for pad in _each(padding, held.type.rank - 2) for _ in (0, 1))
@@ -280,7 +280,7 @@ def adaptive_avg_pool(s: Scope, x: Value, output_size: Numbers) -> Value:
     floor(i n / o) <= j < ceil((i + 1) n / o)."""
     given = list(output_size) if isinstance(output_size, list | tuple) else [output_size]
     wanted = [size_of(each) for each in given]
-    out = convert(s, x, wide(x.type.dtype))
+    out = convert(s, x, summed_in(x.type.dtype))
     first = x.type.rank - len(wanted)
     if all(size.const == 1 for size in wanted):
         axes = tuple(range(first, x.type.rank))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import egshape
 from egshape.errors import CheckFailed
 from egshape.ir.interpret import interpret
 from tests.frontends.torch.running import loaded, same, torch
@@ -230,6 +231,22 @@ ATTENTION = {
     "booleans": ({}, torch.tensor([[True] * 6, [False] * 6, [True, False] * 3])),
     "numbers": ({}, rand(2, 1, 3, 6)),
 }
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("factor", [2.3, 0.7, 1.1, 1.5, 2.05])
+def test_sizes_times_a_factor_are_rounded_as_in_f64(mode: str, factor: float) -> None:
+    """10 x 2.3 is 23, 100 x 2.3 is 229; sizes that do not change are not resized, whatever the factor is."""
+
+    def resize(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=factor, mode=mode)
+
+    compiled = egshape.compile(loaded(resize, [rand(1, 1, 61, 60)], [[2]]))
+    for height in (4, 5, 9, 10, 11, 20, 21, 60, 100, 101):
+        x = rand(1, 1, height, 60)
+        wanted, found = resize(x), torch.as_tensor(compiled(x))
+        assert found.shape == wanted.shape
+        assert torch.allclose(found, wanted, 1e-4, 1e-5)
 
 
 @pytest.mark.long_but("booleans")
