@@ -37,7 +37,7 @@ demo: $(READY) ## optimize a JAX export, show its shapes, compare both programs 
 
 test: style test-quick ## lint and the tests but for the long ones: what to run before a change is offered
 
-test-all: test test-long test-newer ## all of it: the long tests too, and all again on a newer Python with the newer egglog
+test-all: test test-long test-newer ## all of it: the long tests too, and most again on a newer Python with the newer egglog
 
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 
