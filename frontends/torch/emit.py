@@ -22,11 +22,13 @@ from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.frontend import Cost
 from egshape.frontends.size_terms import plan
-from egshape.frontends.torch.emitting import EMITTERS
+from egshape.frontends.torch.emitting import EMITTERS, NARROW
 from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Block, Op, SymbolDef, Value, dims_of
 from egshape.ir.inputs import linear
+from egshape.ir.types import numpy_dtype
 from egshape.ops.checks import format_message
+from egshape.ops.contraction import summed_in
 
 ONE = const(1)
 
@@ -63,6 +65,7 @@ class Source:
     """What an operand is a broadcast of: where its axes are in the operand, their sizes, and what writes it."""
 
     axes: tuple[int, ...]
+    value: Value
     dims: tuple[Dim, ...]
     write: Callable[[], Any]
 
@@ -137,12 +140,19 @@ class Emitter:
             self.bind(value, node)
 
     def _waits(self, op: Op) -> bool:
-        """Whether an op is written only where something reads it: one that may be left to torch, or makes a scalar of
-        a size."""
-        if op.name in _LAZY:
+        """Whether an op is written only where something reads it: one that may be left to torch, makes a scalar of a
+        size, or computes what may be rounded to 16 bits at once."""
+        if op.name in _LAZY or self._widens(op):
             return True
         scalar = op.name in ("convert", "reshape") and not op.result.type.shape
         return scalar and self.producer(op.operands[0], "dims", "convert", "reshape") is not None
+
+    def _widens(self, op: Op) -> bool:
+        if len(op.results) != 1 or op.name not in ("convert", *NARROW) or op.result.type.dtype != "f32":
+            return False
+        short = any(summed_in(each.type.dtype) != each.type.dtype for each in op.operands)
+        makers = (self.producer(each, "convert", "dot_general") for each in op.operands)
+        return short or (op.name != "convert" and any(maker and self._widens(maker) for maker in makers))
 
     def child(self, graph: Any) -> Emitter:
         """What writes a region: what is learnt there holds there alone."""
@@ -300,6 +310,24 @@ class Emitter:
         op = self._makers.get(value)
         return op if op is not None and op.name in names else None
 
+    def waiting(self, value: Value, *names: str) -> Op | None:
+        """The op that makes a value if it is one of these, is not written yet, and has one reader."""
+        return self.producer(value, *names) if self.readers[value] == 1 and value not in self.nodes else None
+
+    def narrow(self, value: Value, dtype: str) -> Any:
+        """The node of a value as it was before it was widened from a dtype; None where that is not known."""
+        if value.type.dtype == dtype:
+            return self.node(value)
+        op = self.producer(value, "convert", "constant")
+        if op is None:
+            return None
+        if op.name == "convert":
+            (inner,) = op.operands
+            return self.node(inner) if inner.type.dtype == dtype else None
+        array = op.attrs["value"]
+        short = array.astype(numpy_dtype(dtype))
+        return self.constant(short) if (short.astype(array.dtype) == array).all() else None
+
     def number(self, value: Value) -> Any:
         """The number, or the node of the size, that each element of a value is; None where that is not known."""
         op = self.producer(value, "constant", "broadcast_in_dim", "convert", "reshape", "dims")
@@ -327,8 +355,8 @@ class Emitter:
         iota = self.producer(value, "iota")
         if iota is not None and value not in self.nodes:
             axis, place = axes[iota.attrs["dim"]], iota.attrs["shape"][iota.attrs["dim"]]
-            return Source((axis,), (place,), lambda: self.line(place, iota.attrs["dtype"]))
-        return Source(axes, value.type.dims, lambda: self.node(value))
+            return Source((axis,), value, (place,), lambda: self.line(place, iota.attrs["dtype"]))
+        return Source(axes, value, value.type.dims, lambda: self.node(value))
 
     def line(self, size: Dim, dtype: str) -> Any:
         """0, 1, ... of a length."""

@@ -9,7 +9,7 @@ from egshape.dims import Dim, const
 from egshape.frontends.torch.emit import Emitter, aten, broadcast
 from egshape.frontends.torch.emit_elementwise import binary, converted
 from egshape.frontends.torch.emit_moves import padded, permuted, placed
-from egshape.frontends.torch.emitting import emits
+from egshape.frontends.torch.emitting import emits, narrows
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float
 
@@ -25,6 +25,29 @@ def dot_general(e: Emitter, op: Op) -> Any:
         return _product(e, op, [_as(e, value, dtype) for value in op.operands])
     counted = _product(e, op, [converted(e, e.node(value), "f32") for value in op.operands])
     return e.call("gt.Scalar", counted, 0)
+
+
+@narrows("dot_general")
+def narrow_product(e: Emitter, op: Op, dtype: str) -> Any:
+    """The product of what was widened."""
+    found = [e.narrow(value, dtype) for value in op.operands]
+    return None if None in found else _product(e, op, found)
+
+
+@narrows("add")
+def narrow_linear(e: Emitter, op: Op, dtype: str) -> Any:
+    """linear with a bias, of what was widened."""
+    for x, y in (op.operands, op.operands[::-1]):
+        product, bias, last = e.waiting(x, "dot_general"), e.source(y), x.type.rank - 1
+        if product is None or bias.axes != (last,) or bias.dims[0] is not x.type.dims[last]:
+            continue
+        held = e.narrow(bias.value, dtype)
+        node = None if held is None else narrow_product(e, product, dtype)
+        if node is not None and node.target is aten("linear.default"):
+            found = e.call("linear.default", *node.args, held)
+            e.instead(node, found)
+            return found
+    return None
 
 
 @emits("add")

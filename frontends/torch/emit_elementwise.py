@@ -9,9 +9,10 @@ from typing import Any
 from egshape.dims import Dim
 from egshape.frontends.torch.emit import Emitter, broadcast, dtype_of
 from egshape.frontends.torch.emit_moves import placed
-from egshape.frontends.torch.emitting import emits
+from egshape.frontends.torch.emitting import NARROW, emits, narrows
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range, is_complex, is_float, is_integer, numpy_dtype
+from egshape.ops.contraction import summed_in
 
 UNARY = {
     "abs": "abs",
@@ -141,6 +142,18 @@ def divide(e: Emitter, op: Op) -> Any:
         return _where(e, e.call("eq.Scalar", two, 0), integer_range(dtype)[1], found)
     found = _where(e, e.call("eq.Scalar", two, -1), e.call("neg.default", one), found)
     return _where(e, e.call("eq.Scalar", two, 0), -1, found)
+
+
+@narrows("multiply", "divide")
+def narrow_scaled(e: Emitter, op: Op, dtype: str) -> Any:
+    """A product with a number, or a quotient by one, of what was widened."""
+    x, y = op.operands
+    pairs = ((x, y), (y, x)) if op.name == "multiply" else ((x, y),)
+    for value, other in pairs:
+        number, node = e.number(other), e.narrow(value, dtype)
+        if isinstance(number, float) and node is not None:
+            return e.call("mul.Tensor" if op.name == "multiply" else "div.Tensor", node, number)
+    return None
 
 
 @emits("remainder")
@@ -286,7 +299,11 @@ def clamp(e: Emitter, op: Op) -> Any:
 def convert(e: Emitter, op: Op) -> Any:
     """To another dtype. Floats beyond a range of integers stop at its ends; NaN is 0."""
     x = op.operands[0]
-    dtype, node = op.result.type.dtype, e.node(x)
+    dtype = op.result.type.dtype
+    wide = e.waiting(x, *NARROW) if summed_in(dtype) == x.type.dtype else None
+    if wide is not None and (found := NARROW[wide.name](e, wide, dtype)) is not None:
+        return found
+    node = e.node(x)
     if is_complex(x.type.dtype) and not is_complex(dtype):
         raise e.unsupported(op, "a conversion of complex numbers to real ones")
     if not (is_float(x.type.dtype) and is_integer(dtype)) or e.trusting:

@@ -11,7 +11,7 @@ from egshape.frontends.shaping import start_of
 from egshape.frontends.torch.emit import ONE, Emitter, aten, dtype_of
 from egshape.frontends.torch.emit_elementwise import converted
 from egshape.frontends.torch.emit_moves import padded, permuted
-from egshape.frontends.torch.emitting import emits
+from egshape.frontends.torch.emitting import emits, narrows
 from egshape.frontends.torch.moves import before
 from egshape.frontends.torch.scope import Program, Scope
 from egshape.ir.builder import BlockBuilder
@@ -52,6 +52,15 @@ def reduce(e: Emitter, op: Op) -> Any:
     axes = list(op.attrs["dims"])
     empty = [axis for axis in axes if not e.nonempty(x.type.dims[axis])]
     return _joined(e, op, kind, _folded(e, op, kind, node, axes, empty), init)
+
+
+@narrows("reduce")
+def narrow_sum(e: Emitter, op: Op, dtype: str) -> Any:
+    """A sum of what was widened."""
+    if len(op.operands) != 2 or region_kind(op.regions[0]) != "add" or e.number(op.operands[1]) != 0:
+        return None
+    node = e.narrow(op.operands[0], dtype)
+    return node if node is None else e.call("sum.dim_IntList", node, list(op.attrs["dims"]))
 
 
 def _in_steps(e: Emitter, op: Op) -> list[Any]:

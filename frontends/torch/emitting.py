@@ -31,3 +31,19 @@ def emits(*names: str) -> Callable[[Declared], Declared]:
         return function
 
     return declare
+
+
+NARROW: dict[str, Emit] = {}
+"""What writes an op that takes 16-bit floats widened to f32, and whose result is rounded to their dtype, as one call on
+what was widened, by the op's name: torch computes it in f32 and rounds once too."""
+
+
+def narrows(*names: str) -> Callable[[Declared], Declared]:
+    """Declare it: of the graph under construction, the op in f32 and the dtype, the node, or None where there is no
+    such call."""
+
+    def declare(function: Declared) -> Declared:
+        NARROW.update(dict.fromkeys(names, function))
+        return function
+
+    return declare

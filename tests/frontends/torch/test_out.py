@@ -324,6 +324,36 @@ def test_optimizing_never_writes_more_nodes() -> None:
         assert after <= before
 
 
+def _calls(model: Any, name: str, dtype: Any) -> int:
+    """The calls of the optimized module of a network whose floats are of a dtype; it gives what the network gives."""
+    _, args, axes, sizes = NETWORKS[name]
+
+    def held(*sizes: int) -> Any:
+        tensors = torch.utils._pytree.tree_leaves(args(*sizes))
+        return [x.to(dtype) if x.is_floating_point() else x for x in tensors]
+
+    model = model.to(dtype)
+    with kept_whole():
+        graph = egshape.load(exported(model, held(*sizes[0]), axes))
+    module = egshape.torch.module(egshape.optimize(graph))
+    with torch.no_grad():
+        for point in sizes:
+            given = held(*point)
+            for one, two in zip(tensors_of(model(*given)), tensors_of(module(*given)), strict=True):
+                torch.testing.assert_close(one, two, equal_nan=True)
+    return sum(node.op == "call_function" for node in module.graph.nodes)
+
+
+@pytest.mark.long_but("tokens-bfloat16", "mixture-float16")
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["convolutions", "lstm", "tokens", "mixture", "unet", "masked"])
+def test_floats_of_16_bits_are_written_as_such(name: str, kind: str) -> None:
+    """As f32 is: nothing is converted to be multiplied."""
+    torch.manual_seed(0)
+    model = NETWORKS[name][0]().eval()
+    assert _calls(model, name, getattr(torch, kind)) <= _calls(model, name, torch.float32)
+
+
 @pytest.mark.long
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "torch_out.py"), run_name="__main__")
