@@ -23,7 +23,7 @@ from egshape.ir.points import Data, Point, points_of
 from egshape.ir.types import TEXT, numpy_dtype
 from egshape.limits import LimitReached
 from egshape.ops import REGISTRY
-from egshape.ops.host import HOST_CALLS, trusts, unresolved
+from egshape.ops.host import HOST_CALLS, may_crash, trusts, unresolved
 
 MAX_COST = 3_000_000
 """Elements computed by one run of one graph, estimated; sizes that cost more are left out."""
@@ -291,6 +291,8 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
     def meter(op: Op, sizes: Mapping[str, int]) -> None:
         nonlocal spent
         spent += _spent(op, sizes)
+        if may_crash(op):
+            raise _Inconclusive(f"not run to its end: {op.attrs['target']} may not survive sizes that nobody chose")
         if time.monotonic() > deadline:
             raise _Inconclusive(late())
         if spent > MAX_SPENT:

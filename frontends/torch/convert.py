@@ -255,7 +255,10 @@ class Reader:
             return HIGHER[str(node.target)](self, node, *args, **options)
         symbolic = SYMBOLIC.get(node.target) or SYMBOLIC.get(scope_name(node.target))
         if symbolic is not None:
-            return symbolic(self.scope, *args, **options)
+            try:
+                return symbolic(self.scope, *args, **options)
+            except NoLowering as reason:
+                raise Unsupported(f"{reason} is not read", where=str(self.scope.location)) from None
         handler = HANDLERS.get(scope_name(node.target))
         if handler is not None:
             try:

@@ -7,7 +7,7 @@ from functools import partial
 
 from egshape.dims import Dim, bcast, const, minimum, product
 from egshape.errors import EgshapeError
-from egshape.frontends import shaping
+from egshape.frontends import orders, shaping
 from egshape.frontends.shaping import joined_by_form, running_window, start_of
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.ir.graph import Block, Value
@@ -249,13 +249,7 @@ def running(s: Scope, ours: str, x: Value, axis: int) -> Value:
 def before(s: Scope, dtypes: Sequence[str], direction: str) -> Block:
     """A comparator by the first of several tensors that are sorted together; NaN counts as the largest."""
     kind = comparison(dtypes[0])
-
-    def body(inner: Scope, a: Value, b: Value, *rest: Value) -> Value:
-        less = inner.one("compare", (a, b), direction=direction, kind=kind)
-        if kind != "FLOAT":
-            return less
-        none = [inner.one("compare", (each, each), direction="NE", kind=kind) for each in (a, b)]
-        first, second = none if direction == "GT" else reversed(none)
-        return inner.one("or", (less, inner.one("and", (first, inner.one("not", (second,))))))
-
-    return s.region([(each, ()) for each in dtypes for _ in range(2)], body)
+    return s.region(
+        [(each, ()) for each in dtypes for _ in range(2)],
+        lambda inner, a, b, *rest: orders.before(inner.one, a, b, direction, kind),
+    )

@@ -19,6 +19,7 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import ELEMENT_LIMIT, concrete_attrs, object_array
 
 Number = bool | int | float | Dim
+_DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
 """What ATen calls a Scalar, a size included."""
 
 DECIDED = 24
@@ -151,8 +152,12 @@ class Scope:
             self.program.arrays[value] = array
         return value
 
-    def scalar(self, number: Number, dtype: str) -> Value:
-        """A number as a tensor without axes."""
+    def scalar(self, number: Number | Relation, dtype: str) -> Value:
+        """A number, a size, or whether a relation of sizes holds, as a tensor without axes."""
+        if isinstance(number, Relation):
+            sides = self.scalar(number.lhs, "i64"), self.scalar(number.rhs, "i64")
+            found = self.one("compare", sides, direction=_DIRECTIONS[number.kind], kind="SIGNED")
+            return found if dtype == "i1" else self.one("convert", (found,), dtype=dtype)
         if isinstance(number, Dim):
             found = self.vector([number], "i64", ())
             return found if dtype == "i64" else self.one("convert", (found,), dtype=dtype)

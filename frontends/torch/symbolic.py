@@ -22,6 +22,9 @@ SYMBOLIC: dict[Any, Symbolic] = {}
 
 _OPPOSITE = {"==": "!=", "!=": "=="}
 
+SHIFTS = 63
+"""A size has fewer bits."""
+
 
 def symbolic(*targets: Any) -> Callable[[Symbolic], Symbolic]:
     """Declare what a node with one of these targets gives."""
@@ -59,10 +62,9 @@ def real(s: Scope, x: Any) -> Value:
 
 def truth(s: Scope, x: Any) -> Value:
     """A condition as an i1 tensor without axes."""
-    if isinstance(x, Relation):
-        direction = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}[x.kind]
-        return compare(s, direction, s.scalar(x.lhs, "i64"), s.scalar(x.rhs, "i64"))
-    return convert(s, x, "i1") if isinstance(x, Value) else s.scalar(bool(x), "i1")
+    if isinstance(x, Value):
+        return convert(s, x, "i1")
+    return s.scalar(x if isinstance(x, Relation) else bool(x), "i1")
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------
@@ -110,11 +112,32 @@ def negative(s: Scope, x: Any) -> Any:
     return plain(-dim(x)) if is_size(x) else s.one("negate", (real(s, x),))
 
 
+@symbolic(abs, operator.abs)
+def absolute(s: Scope, x: Any) -> Any:
+    """|x|."""
+    return plain(maximum(dim(x), -dim(x))) if is_size(x) else s.one("abs", (real(s, x),))
+
+
+def _shifted(times: Callable[[Dim, int], Dim]) -> Symbolic:
+    def compute(s: Scope, x: Any, y: Any) -> Any:
+        if not is_size(x) or not isinstance(y, int) or not 0 <= y < SHIFTS:
+            raise NoLowering("a shift by a size")
+        return plain(times(dim(x), 2**y))
+
+    return compute
+
+
+symbolic(operator.lshift)(_shifted(operator.mul))
+symbolic(operator.rshift)(_shifted(floordiv))
+
+
 @symbolic(operator.pow)
 def power(s: Scope, x: Any, y: Any) -> Any:
     """x ** y."""
     if is_size(x) and isinstance(y, int) and y >= 0:
         return plain(product([dim(x)] * y))
+    if is_size(x) and is_size(y) and s.decide("<=", const(0), dim(y)) is True:
+        return as_size(s, s.one("power", (s.scalar(x, "i64"), s.scalar(y, "i64"))))
     return s.one("power", (real(s, x), real(s, y)))
 
 
@@ -137,7 +160,9 @@ def root(s: Scope, x: Any) -> Any:
 
 
 def _rounded(ours: str) -> Symbolic:
-    def compute(s: Scope, x: Any) -> Any:
+    def compute(s: Scope, x: Any, digits: int | None = None) -> Any:
+        if digits is not None:
+            raise NoLowering("rounding to digits")
         return x if is_size(x) else as_size(s, s.one(ours, (real(s, x),)))
 
     return compute
@@ -199,15 +224,26 @@ def negated(s: Scope, x: Any) -> Any:
     return s.one("not", (truth(s, x),))
 
 
-@symbolic(operator.and_)
+def _joined(ours: str) -> Symbolic:
+    def compute(s: Scope, x: Any, y: Any) -> Any:
+        if is_size(x) and is_size(y):
+            return as_size(s, s.one(ours, (s.scalar(x, "i64"), s.scalar(y, "i64"))))
+        return (both if ours == "and" else either)(s, x, y)
+
+    return compute
+
+
+symbolic(operator.and_)(_joined("and"))
+symbolic(operator.or_)(_joined("or"))
+
+
 def both(s: Scope, x: Any, y: Any) -> Any:
-    """x and y."""
+    """Whether both hold."""
     return (x and y) if isinstance(x, bool) and isinstance(y, bool) else s.one("and", (truth(s, x), truth(s, y)))
 
 
-@symbolic(operator.or_)
 def either(s: Scope, x: Any, y: Any) -> Any:
-    """x or y."""
+    """Whether one holds."""
     return (x or y) if isinstance(x, bool) and isinstance(y, bool) else s.one("or", (truth(s, x), truth(s, y)))
 
 

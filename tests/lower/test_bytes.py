@@ -324,3 +324,25 @@ def test_threads_do_not_change_results():
     feed_of = feed(rng, "ui8", "ui8", ("many", "one"), False, 200, 300, 130)
     one, two = (compile_function(graph, threads=threads)(*feed_of) for threads in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", ["i32", "ui8"])
+@pytest.mark.parametrize("way", ["merged", "turned", "repeated"])
+def test_integers_in_other_axes_are_multiplied(kind, way):
+    """Of i32 that are no bytes, and of bytes, through reshapes whose axes do not stay apart."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", kind, [M, 6]), argument(b, "y", "i32", [3, N])
+    wide = x if kind == "i32" else b.one("convert", [x], {"dtype": "i32"})
+    if way == "turned":
+        wide = b.one("transpose", [wide], {"permutation": (1, 0)})
+    if way == "repeated":
+        wide = b.one("broadcast_in_dim", [wide], {"dims": (1, 2), "shape": (const(2), M, const(6))})
+    rows = M * (4 if way == "repeated" else 2)
+    wide = b.one("reshape", [wide], {"shape": (rows, const(3))})
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "i32"}
+    rng = np.random.default_rng(0)
+    arrays = [
+        (rng.integers(0, 250, (m, 6)).astype(numpy_dtype(kind)), rng.integers(-9, 9, (3, n)).astype(np.int32))
+        for m, n in ((0, 1), (1, 1), (3, 5), (17, 33))
+    ]
+    check(graph_of(b, b.one("dot_general", [wide, y], attrs)), *arrays)

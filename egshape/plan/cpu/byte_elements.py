@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.ir.graph import Block, Op
+from egshape.ir.graph import Block, Op, Value
 from egshape.plan.form.matrices import Axes, axes_of
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import (
@@ -102,23 +102,23 @@ def _names(expr: Expr) -> set[str]:
 def widening(block: Block) -> Iterator[Op]:
     """Ops that only widen bytes for products: a kernel that makes the bytes must not go on with them."""
     made = {value: op for op in block.ops for value in op.results}
-    seen: set[Op] = set()
-    waiting = [
-        x
-        for op in block.ops
-        if op.name in ("dot_general", "convolution") and op.attrs["dtype"] == "i32"
-        for x in op.operands[:2]
-    ]
-    while waiting:
-        op = made.get(waiting.pop())
-        if op is None or op in seen or op.result.type.dtype != "i32":
-            continue
-        if op.name in ("subtract", "transpose", "reshape", "broadcast_in_dim", "slice"):
-            waiting.append(op.operands[0])
-        elif op.name != "convert" or op.operands[0].type.dtype not in BYTES:
-            continue
-        seen.add(op)
-        yield op
+    for op in block.ops:
+        if op.name in ("dot_general", "convolution") and op.attrs["dtype"] == "i32":
+            for value in op.operands[:2]:
+                yield from _down_to_bytes(made, value)
+
+
+def _down_to_bytes(made: Mapping[Value, Op], value: Value) -> Sequence[Op]:
+    """The ops that make a value of bytes, its own first; none if it is made of something else."""
+    found = []
+    while (op := made.get(value)) is not None and op.result.type.dtype == "i32":
+        found.append(op)
+        value = op.operands[0] if op.operands else value
+        if op.name == "convert":
+            return found if value.type.dtype in BYTES else ()
+        if op.name not in ("subtract", "transpose", "reshape", "broadcast_in_dim", "slice"):
+            break
+    return ()
 
 
 def called(op: str, one: Expr, two: Expr) -> Call:

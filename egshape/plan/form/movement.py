@@ -38,7 +38,8 @@ def _broadcast(r: Reader, op: Op, at: Indices) -> Expr:
 
 def _reshape(r: Reader, op: Op, at: Indices) -> Expr:
     x = op.operands[0]
-    if r.regroup is not None and not reshape_is_affine(x.type.dims, op.result.type.dims):
+    if not reshape_is_affine(x.type.dims, op.result.type.dims):
+        assert r.regroup is not None, f"{op.result}: axes that do not stay apart are read in a buffer"
         found = r.read_flat(x, linear(at, op.result.type.dims))
         return found if found is not None else r.read(x, r.regroup.indices(op, at))
     groups = reshape_groups(x.type.dims, op.result.type.dims) or []

@@ -222,7 +222,8 @@ class Planner(Steps):
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):
             self.producers[op.result] = op
-            if op in self.widening and op.result not in self.outputs:
+            plain = op.name != "reshape" or self._reshape_reads(op)
+            if op in self.widening and plain and op.result not in self.outputs:
                 pass  # products read the bytes
             elif is_elementwise(op) and self._costly(op) and self._cluster(block, number):
                 self._member(op)

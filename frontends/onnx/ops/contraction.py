@@ -70,7 +70,7 @@ def gemm(s: Scope, node: Node, a: Value, b: Value, c: Value | None = None) -> Va
     )
     if node.float("alpha", 1.0) != 1:
         out = s.one("multiply", (out, s.full(node.float("alpha"), out)))
-    if c is None:
+    if c is None or node.float("beta", 1.0) == 0:
         return convert(s, out, a.type.dtype)
     c = convert(s, c, dtype)
     c = expand(s, c, joined(s, [out.type.dims, c.type.dims]))

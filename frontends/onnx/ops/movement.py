@@ -25,6 +25,8 @@ from egshape.ir.graph import Value
 from egshape.ir.types import numpy_dtype
 
 _ONE = const(1)
+_FAR = 2**40
+"""A step beyond any size."""
 
 
 @onnx_op("Reshape")
@@ -267,6 +269,7 @@ def slice_of(
     stride = (1,) * count if steps is None else s.numbers(steps) or ()
     if 0 in stride:
         raise node.error("has a step of 0")
+    stride = tuple(max(-_FAR, min(step, _FAR)) for step in stride)
     places = range(count) if named is None else named
     if len(given[0]) != len(given[1]) or len(places) != count or len(stride) != count:
         raise node.error("has starts, ends, axes and steps of different lengths")
@@ -303,7 +306,7 @@ def _clamped_data(s: Scope, node: Node, size: Dim, bound: Value, side: int, low:
     least = s.scalar(-(2**31), dtype)
     counted = s.one("select", (negative, s.one("add", (s.one("maximum", (bound, least)), whole)), bound))
     top = s.one("add", (whole, s.scalar(high - low, dtype)))
-    shifted = s.one("add", (counted, s.scalar(-low, dtype))) if low else counted
+    shifted = s.one("add", (s.one("minimum", (counted, whole)), s.scalar(-low, dtype))) if low else counted
     inside = s.one("clamp", (s.scalar(0, dtype), shifted, s.one("maximum", (top, s.scalar(0, dtype)))))
     vector = s.one("reshape", (inside,), shape=(_ONE,))
     (found,) = s.sizes(vector, node.outputs[0], "start" if side == 0 else "end")

@@ -18,6 +18,7 @@ from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.frontends.onnx.types import dtype_of
+from egshape.frontends.orders import before
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_float, itemsize
 from egshape.ops.kinds import comparison
@@ -43,11 +44,11 @@ def counted(s: Scope, value: Operand, axis: int, mask: Value, what: object) -> N
 
 
 def _before(s: Scope, dtypes: Sequence[str], direction: str) -> Block:
-    """A comparator by the first of several tensors that are sorted together."""
+    """A comparator by the first of several tensors that are sorted together; NaN counts as the largest."""
     kind = comparison(dtypes[0])
     return s.region(
         [(each, ()) for each in dtypes for _ in range(2)],
-        lambda inner, a, b, *rest: inner.one("compare", (a, b), direction=direction, kind=kind),
+        lambda inner, a, b, *rest: before(inner.one, a, b, direction, kind),
     )
 
 

@@ -152,7 +152,7 @@ def _log_sum_exp(s: Scope, x: Value, axes: Sequence[int]) -> Value:
 
 @onnx_op("ArgMax", "ArgMin", composite=True)
 def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
-    """The place of the largest or smallest element, of several the first (or the last)."""
+    """The place of the largest or smallest element, of several the first (or the last); NaN is both, as in numpy."""
     axis = node.int("axis", 0)
     axis = axis + x.type.rank if axis < 0 else axis
     places = s.one("iota", dtype="i64", dim=axis, shape=x.type.dims)
@@ -160,11 +160,13 @@ def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
     kind = comparison(x.type.dtype)
 
     def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
-        better = inner.one("compare", (new, best), direction="GT" if largest else "LT", kind=kind)
-        same = inner.one("compare", (new, best), direction="EQ", kind=kind)
-        sooner = inner.one("compare", (place, at), direction="GT" if last else "LT", kind="SIGNED")
-        take = inner.one("or", (better, inner.one("and", (same, sooner))))
-        return inner.one("select", (take, new, best)), inner.one("select", (take, place, at))
+        stays = inner.one("compare", (best, new), direction="GT" if largest else "LT", kind=kind)
+        if kind == "FLOAT":
+            stays = inner.one("or", (stays, inner.one("compare", (best, best), direction="NE", kind=kind)))
+        same = inner.one("compare", (best, new), direction="EQ", kind=kind)
+        sooner = inner.one("compare", (at, place), direction="GT" if last else "LT", kind="SIGNED")
+        held = inner.one("or", (stays, inner.one("and", (same, sooner))))
+        return inner.one("select", (stays, best, new)), inner.one("select", (held, at, place))
 
     region = s.region([(x.type.dtype, ()), ("i64", ())] * 2, body)
     start = s.constant(start_of("maximum" if largest else "minimum", x.type.dtype))

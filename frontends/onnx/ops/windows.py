@@ -21,6 +21,7 @@ from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.shaping import start_of
 from egshape.ir.graph import Value
 from egshape.ops.contraction import summed_in
+from egshape.ops.kinds import comparison
 
 _ZERO, _ONE = const(0), const(1)
 
@@ -147,7 +148,8 @@ def conv_transpose(s: Scope, node: Node, x: Value, w: Value, bias: Value | None 
 def _transposed_pads(
     s: Scope, node: Node, sizes: Sequence[Dim], strides: Sequence[int], extent: Sequence[Dim], more: Sequence[int]
 ) -> list[Dim]:
-    """What is cut off the full result at each side: given, or what an asked size or SAME leaves over."""
+    """What is cut off the full result at each side: given, or what an asked size or SAME leaves over; what an asked
+    size lacks stands behind."""
     count = len(sizes)
     given = node.ints("pads", None) or (0,) * (2 * count)
     wanted = node.ints("output_shape", None)
@@ -158,10 +160,10 @@ def _transposed_pads(
     for axis, (size, step, reach) in enumerate(zip(sizes, strides, extent, strict=True)):
         target = size * step if wanted is None else const(wanted[len(wanted) - count + axis])
         total = (size - 1) * step + more[axis] + reach - target
-        if wanted is None and s.decide("<=", _ZERO, total) is not True:
-            total = maximum(total, 0)
-        small = floordiv(total, 2)
-        out += [small, total - small] if mode == "SAME_UPPER" else [total - small, small]
+        cut = total if s.decide("<=", _ZERO, total) is True else maximum(total, 0)
+        small = floordiv(cut, 2)
+        low, high = (small, cut - small) if mode == "SAME_UPPER" else (cut - small, small)
+        out += [low, high if wanted is None else high + total - cut]
     return out
 
 
@@ -216,8 +218,8 @@ def _window_fold(s: Scope, ours: str, x: Value, windows: Windows, start: np.ndar
 
 @onnx_op("MaxPool", composite=True)
 def max_pool(s: Scope, node: Node, x: Value) -> list[Value]:
-    """The largest element of each window, and its place in the flat tensor where that is asked for."""
-    windows = _pool(s, node, x)
+    """The largest element of each window, and its place in the flat tensor where that is asked for; NaN wins."""
+    windows, kind = _pool(s, node, x), comparison(x.type.dtype)
     if not node.wants(1):
         return [_window_fold(s, "maximum", x, windows)]
     count = x.type.rank - 2
@@ -226,7 +228,13 @@ def max_pool(s: Scope, node: Node, x: Value) -> list[Value]:
         places = _column_major(s, x.type.dims)
 
     def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
-        better = inner.one("compare", (new, best), direction="GT", kind="FLOAT")
+        better = inner.one("compare", (new, best), direction="GT", kind=kind)
+        if kind == "FLOAT":
+            none = inner.one("compare", (new, new), direction="NE", kind=kind)
+            number = inner.one("compare", (best, best), direction="EQ", kind=kind)
+            better = inner.one("or", (better, inner.one("and", (none, number))))
+        first = inner.one("compare", (at, inner.scalar(0, "i64")), direction="LT", kind="SIGNED")
+        better = inner.one("or", (better, first))
         return inner.one("select", (better, new, best)), inner.one("select", (better, place, at))
 
     region = s.region([(x.type.dtype, ()), ("i64", ())] * 2, body)

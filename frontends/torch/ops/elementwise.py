@@ -107,8 +107,14 @@ def multiply(s: Scope, x: Operand, y: Operand) -> Value:
 def _kind(s: Scope, *operands: Operand) -> str:
     """The dtype in which factors and divisors meet: f32 where a number among them would be rounded to 16 bits."""
     wide = summed_in(s.dtype)
-    held = all(not isinstance(x, float) or float(numpy_dtype(s.dtype).type(x)) == x for x in operands)
-    return s.dtype if wide == s.dtype or held else wide
+    return s.dtype if wide == s.dtype or all(_fits(x, s.dtype) for x in operands) else wide
+
+
+def _fits(x: Operand, dtype: str) -> bool:
+    """Whether a number, or what stands for one, is the same in a dtype of floats."""
+    if isinstance(x, Value):
+        return x.type.dtype == dtype or x.type.rank > 0
+    return not isinstance(x, Dim) and float(numpy_dtype(dtype).type(x)) == x
 
 
 @aten_op("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
@@ -205,11 +211,13 @@ def power(s: Scope, x: Operand, y: Operand) -> Value:
             return one
         if y == 2:
             return s.one("multiply", (one, one))
+        one = convert(s, one, summed_in(s.dtype))
         if y == 3:
-            return s.one("multiply", (s.one("multiply", (one, one)), one))
+            return convert(s, s.one("multiply", (s.one("multiply", (one, one)), one)), s.dtype)
         if is_float(s.dtype) and y in (0.5, -0.5, -1, -2):
             base = s.one("sqrt", (one,)) if abs(y) == 0.5 else one if y == -1 else s.one("multiply", (one, one))
-            return base if y > 0 else s.one("divide", (s.full(1, base), base))
+            return convert(s, base if y > 0 else s.one("divide", (s.full(1, base), base)), s.dtype)
+        one = convert(s, one, s.dtype)
         if not is_float(s.dtype) and y < 0:
             raise NoLowering("integers to negative powers")
     elif not is_float(s.dtype):

@@ -9,10 +9,11 @@ import numpy as np
 
 from egshape.dims import Dim, const, floordiv
 from egshape.frontends.torch.moves import against, compare, convert, line, reshape, select, spread_along, taken
-from egshape.frontends.torch.registry import aten_op
+from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.frontends.torch.symbolic import dim as size_of
 from egshape.ir.graph import Value
+from egshape.ir.types import is_float
 from egshape.ops.contraction import summed_in
 
 Numbers = Sequence[Number] | None
@@ -44,11 +45,11 @@ def _times(s: Scope, size: Dim, factor: float, key: str) -> Dim:
     return found
 
 
-def _step(s: Scope, size: Dim, target: Dim, factor: float | None) -> Value:
-    """How far apart in the source neighbours of the result lie, in f32 as torch computes it."""
+def _step(s: Scope, size: Dim, target: Dim, factor: float | None, dtype: str = "f32") -> Value:
+    """How far apart in the source neighbours of the result lie, in the dtype in which torch computes it."""
     if factor is not None and factor > 0:
-        return s.constant(np.array(1 / factor, np.float32))
-    return s.one("divide", (s.scalar(size, "f32"), s.scalar(target, "f32")))
+        return s.scalar(1 / factor, dtype)
+    return s.one("divide", (s.scalar(size, dtype), s.scalar(target, dtype)))
 
 
 @aten_op("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", composite=True)
@@ -98,6 +99,8 @@ def linear(
     scale_factors: Sequence[float] | None = None,
 ) -> Value:
     """Elements between the two neighbours of a place."""
+    if not is_float(x.type.dtype):
+        raise NoLowering("integers, of which torch takes shares in fixed point")
     dtype, targets = x.type.dtype, _targets(s, x, output_size, scale_factors)
     x = convert(s, x, summed_in(dtype))
     for place, target in enumerate(targets):
@@ -107,15 +110,15 @@ def linear(
 
 def _between(s: Scope, x: Value, axis: int, target: Dim, corners: bool, factor: float | None) -> Value:
     size, kind = x.type.dims[axis], x.type.dtype
-    at = line(s, target, "f32")
+    at = line(s, target, kind)
     if corners:
-        gaps = s.one("maximum", (s.scalar(target - 1, "f32"), s.scalar(1, "f32")))
-        step = s.one("divide", (s.scalar(size - 1, "f32"), gaps))
-        step = select(s, against(s, "LE", s.scalar(target, "i64"), 1), s.scalar(0, "f32"), step)
+        gaps = s.one("maximum", (s.scalar(target - 1, kind), s.scalar(1, kind)))
+        step = s.one("divide", (s.scalar(size - 1, kind), gaps))
+        step = select(s, against(s, "LE", s.scalar(target, "i64"), 1), s.scalar(0, kind), step)
         source = s.one("multiply", (at, s.spread(step, (target,))))
     else:
         half = s.full(0.5, at)
-        step = s.spread(_step(s, size, target, factor), (target,))
+        step = s.spread(_step(s, size, target, factor, kind), (target,))
         source = s.one("subtract", (s.one("multiply", (s.one("add", (at, half)), step)), half))
         source = s.one("maximum", (source, s.full(0, source)))
         if factor:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from egshape.dims import Dim, ceildiv, const, floordiv, minimum, product
+from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product
 from egshape.facts import Relation
 from egshape.frontends.shaping import start_of
 from egshape.frontends.torch.moves import (
     ONE,
     ZERO,
     convert,
+    fold,
     kept,
     line,
     mean_of,
     reshape,
     select,
     spread_along,
+    taken,
     transposed,
 )
 from egshape.frontends.torch.registry import NoLowering, aten_op
@@ -25,6 +27,7 @@ from egshape.frontends.torch.scope import Number, Scope
 from egshape.frontends.torch.symbolic import dim as size_of
 from egshape.ir.graph import Value
 from egshape.ops.contraction import summed_in
+from egshape.ops.kinds import comparison
 
 Numbers = Sequence[Number] | Number
 
@@ -209,17 +212,18 @@ def max_pool_with_places(
 ) -> list[Value]:
     """The largest element of each window, and its place among the spatial ones; NaN wins. Two folds: places are often
     not asked for, and elements alone are found ten times as fast."""
-    held = _batched(s, x, int(s.call.op[8]))
+    held, kind = _batched(s, x, int(s.call.op[8])), comparison(x.type.dtype)
     windows = _pool(s, held, kernel_size, stride, padding, dilation, ceil_mode)
     spatial = held.type.dims[2:]
     flat = reshape(s, line(s, product(spatial)), spatial)
     places = spread_along(s, flat, range(2, held.type.rank), held.type.dims)
 
     def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
-        more = inner.one("compare", (new, best), direction="GT", kind="FLOAT")
-        none = inner.one("compare", (new, new), direction="NE", kind="FLOAT")
+        better = inner.one("compare", (new, best), direction="GT", kind=kind)
+        if kind == "FLOAT":
+            better = inner.one("or", (better, inner.one("compare", (new, new), direction="NE", kind=kind)))
         first = inner.one("compare", (at, inner.scalar(0, "i64")), direction="LT", kind="SIGNED")
-        better = inner.one("or", (inner.one("or", (more, none)), first))
+        better = inner.one("or", (better, first))
         return select(inner, better, new, best), select(inner, better, place, at)
 
     region = s.region([(x.type.dtype, ()), ("i64", ())] * 2, body)
@@ -297,30 +301,18 @@ def _adapted(s: Scope, x: Value, axis: int, count: Dim) -> Value:
     s.check(Relation("<=", ONE, size), "an axis of a pool is empty: {1} < {0}")
     if count is size:
         return x
-    shape = (size, count)
-    place, number = (s.one("iota", dtype="i64", dim=axis_, shape=shape) for axis_ in (0, 1))
-    whole, parts = s.full(size, place), s.full(count, place)
+    shape = (count, ceildiv(size, maximum(count, 1)) + 1)
+    number, ahead = (s.one("iota", dtype="i64", dim=dim, shape=shape) for dim in (0, 1))
+    whole, parts, one = (s.full(each, number) for each in (size, count, 1))
     start = s.one("divide", (s.one("multiply", (number, whole)), parts))
-    one = s.full(1, place)
     above = s.one("multiply", (s.one("add", (number, one)), whole))
     end = s.one("divide", (s.one("add", (above, s.one("subtract", (parts, one)))), parts))
-    inside = s.one(
-        "and",
-        (
-            s.one("compare", (start, place), direction="LE", kind="SIGNED"),
-            s.one("compare", (place, end), direction="LT", kind="SIGNED"),
-        ),
-    )
-    length = convert(s, s.one("subtract", (end, start)), x.type.dtype)
-    shares = s.one("divide", (convert(s, inside, x.type.dtype), length))
-    out = s.one(
-        "dot_general",
-        (x, shares),
-        lhs_batch=(),
-        rhs_batch=(),
-        lhs_contract=(axis,),
-        rhs_contract=(0,),
-        dtype=x.type.dtype,
-    )
-    rest = list(range(x.type.rank - 1))
-    return transposed(s, out, (*rest[:axis], x.type.rank - 1, *rest[axis:]))
+    place = s.one("add", (start, ahead))
+    inside = s.one("compare", (place, end), direction="LT", kind="SIGNED")
+    places = reshape(s, s.one("minimum", (place, s.full(size - 1, place))), (product(shape),))
+    dims = (*x.type.dims[:axis], *shape, *x.type.dims[axis + 1 :])
+    read = reshape(s, taken(s, x, axis, places), dims)
+    held = select(s, spread_along(s, inside, (axis, axis + 1), dims), read, s.full(0, read))
+    total = fold(s, "add", held, (axis + 1,))
+    length = fold(s, "add", convert(s, inside, x.type.dtype), (1,))
+    return s.one("divide", (total, spread_along(s, length, (axis,), total.type.dims)))

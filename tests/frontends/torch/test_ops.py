@@ -10,9 +10,10 @@ import pytest
 import egshape
 from egshape.errors import CheckFailed
 from egshape.ir.interpret import interpret
-from tests.frontends.torch.running import loaded, same, torch
+from tests.frontends.torch.running import Call, loaded, same, torch
 
 F = torch.nn.functional
+AUTO = torch.export.Dim.AUTO
 
 
 def rand(*shape: int) -> Any:
@@ -286,3 +287,76 @@ def test_recurrent_layers_are_loops(name: str) -> None:
     graph = loaded(model, (rand(5, 2, 3),))
     assert sum(op.name == "while" for op in graph.ops) == (4 if "bid" in repr(model) else 1)
     same(graph, model, (rand(5, 2, 3),))
+
+
+# -- sizes in numbers, conditions and guards ---------------------------------------------------------------------------
+
+SIZED = {
+    "whether a size is large": lambda x: torch.full((2,), x.shape[0] > 6),
+    "where a size is large": lambda x: torch.where(torch.tensor(x.shape[0] > 6), x, -x),
+    "times whether a size is large": lambda x: x * (x.shape[0] > 6),
+    "bits of a size": lambda x: x * (x.shape[0] & 3) + (x.shape[0] | 8),
+    "a size shifted": lambda x: x * (x.shape[0] << 2) + (x.shape[0] >> 1),
+    "how far a size is from 6": lambda x: x * abs(6 - x.shape[0]),
+    "half a size rounded": lambda x: x.new_ones(round(x.shape[0] / 2)),
+    "two to the power": lambda x: x.new_zeros(2 ** (x.shape[0] // 4)),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_in_numbers(name: str) -> None:
+    graph = loaded(SIZED[name], [rand(5, 2)], [[0]])
+    for rows in (5, 7, 8):
+        x = rand(rows, 2)
+        try:
+            found = egshape.compile(graph, target="interpret")(x)
+        except CheckFailed:  # torch took the example's way
+            with pytest.raises(AssertionError, match="Guard failed"):
+                torch.export.export(Call(SIZED[name]), (rand(5, 2),), dynamic_shapes=(({0: AUTO},),)).module()(x)
+            continue
+        assert torch.equal(torch.as_tensor(found), SIZED[name](x))
+
+
+GUARDED = {
+    "a quotient": (lambda x: x * 2 if x.shape[0] / 2 > 2 else x, (5, 8), (3, 4)),
+    "a root": (lambda x: x.new_ones(int(x.shape[0] ** 0.5)), (5, 8), (3, 33)),
+    "a share": (lambda x: x * int(x.shape[0] * 0.7), (5,), (7, 9)),
+    "a power": (lambda x: x * 2 if 2 ** x.shape[0] > 10 else x, (5, 4), (2, 3)),
+    "bits": (lambda x: x * 2 if x.shape[0] & 1 == 1 else x, (5, 7), (4, 6)),
+    "a whole quotient": (lambda x: x * 2 if (x.shape[0] / 2).is_integer() else x, (5, 7), (4, 6)),
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_other_sizes_than_a_program_was_exported_for_are_refused(name: str) -> None:
+    function, right, wrong = GUARDED[name]
+    compiled = egshape.compile(loaded(function, [rand(5, 2)], [[0]]), target="interpret")
+    for rows in right:
+        assert torch.equal(torch.as_tensor(compiled(rand(rows, 2))), function(rand(rows, 2)))
+    for rows in wrong:
+        with pytest.raises(CheckFailed):
+            compiled(rand(rows, 2))
+
+
+CORNERS: dict[str, tuple[Any, Any]] = {
+    "pool beside infinity": (lambda x: F.adaptive_avg_pool1d(x, 2), torch.tensor([[[1.0, 1.0, 1.0, math.inf]]])),
+    "bytes between pixels": (
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+        torch.tensor([[[[0, 200]]]], dtype=torch.uint8),
+    ),
+    "f64 between points": (lambda x: F.interpolate(x, size=5, mode="linear"), rand(1, 2, 3).double()),
+    "places of integers": (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], ints(1, 1, 4, 4)),
+    "f16 in a batch": (F.instance_norm, rand(2, 3, 5).half()),
+    "a mean in bf16": (lambda x: x / x.shape[0], torch.ones(257, 2, dtype=torch.bfloat16)),
+    "f16 cubed": (lambda x: x**3, rand(200).half()),
+    "f16 times a scalar": (lambda x: x * torch.tensor(0.1), rand(200).half()),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_equal_eager(name: str) -> None:
+    function, x = CORNERS[name]
+    wanted = function(x)
+    found = torch.as_tensor(egshape.compile(loaded(function, [x]))(x))
+    assert found.dtype == wanted.dtype
+    torch.testing.assert_close(found, wanted, rtol=1e-12 if x.dtype == torch.float64 else 2e-3, atol=0, equal_nan=True)
