@@ -166,7 +166,7 @@ def _scored(
     factor = _factor(s, query, scale)
     scores = dot(s, s.one("multiply", (query, factor)), key, rank - 2, rank - 1, rank - 1)
     if shared:
-        scores = reshape(s, scores, (*held[0].type.dims[:-1], key.type.dims[-2]))
+        scores = reshape(s, scores, (*query.type.dims[:-3], *held[0].type.dims[-3:-1], key.type.dims[-2]))
     hidden = s.scalar(-math.inf, scores.type.dtype)
     if causal:
         rows, columns = (s.one("iota", dtype="i64", dim=axis, shape=scores.type.dims[-2:]) for axis in (0, 1))
@@ -196,8 +196,13 @@ def _batched(s: Scope, *values: Value) -> list[Value]:
 
 
 def _grouped(s: Scope, query: Value, key: Value, value: Value) -> list[Value]:
-    """The rows of all query heads that share keys as those of one head."""
-    *batch, heads, rows, width = query.type.dims
+    """The rows of all query heads that share keys as those of one head. Raises NoLowering where keys and values have
+    other numbers of heads."""
+    if s.decide("==", key.type.dims[-3], value.type.dims[-3]) is not True:
+        raise NoLowering("keys and values of other numbers of heads")
+    batch = joined(s, [each.type.dims[:-3] for each in (query, key, value)])
+    query, key, value = (expand(s, each, (*batch, *each.type.dims[-3:])) for each in (query, key, value))
+    heads, rows, width = query.type.dims[-3:]
     shared = key.type.dims[-3]
     quotient, rest = divide(heads, shared)
     group = floordiv(heads, shared) if rest.terms else quotient

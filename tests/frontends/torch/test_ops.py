@@ -270,6 +270,9 @@ def test_attention_of_grouped_heads_equals_eager() -> None:
     graph = loaded(attend, args, ((0, 2), (0, 2), (0, 2)))
     for batch, length in ((2, 5), (1, 1), (3, 7)):
         same(graph, attend, (rand(batch, 4, length, 8), rand(batch, 2, length, 8), rand(batch, 2, length, 8)))
+    for queries, keys, heads in ((2, 1, 2), (1, 2, 2), (2, 2, 1)):  # batches broadcast, values are shared by keys
+        args = (rand(queries, 4, 5, 8), rand(keys, 2, 5, 8), rand(keys, heads, 5, 8))
+        same(loaded(attend, args), attend, args)
 
 
 RECURRENT = {
