@@ -161,7 +161,8 @@ class Scope:
         if isinstance(number, Dim):
             found = self.vector([number], "i64", ())
             return found if dtype == "i64" else self.one("convert", (found,), dtype=dtype)
-        return self.constant(np.array(number).astype(numpy_dtype(dtype)))
+        with np.errstate(over="ignore"):
+            return self.constant(np.array(number).astype(numpy_dtype(dtype)))
 
     def full(self, number: Number, like: Value) -> Value:
         """A number in the dtype and shape of a value."""

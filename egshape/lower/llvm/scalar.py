@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
+
 from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, numpy_dtype
 from egshape.lower.llvm.narrow import bits_of, convert_narrow
 from egshape.lower.llvm.writer import Writer
@@ -35,12 +37,8 @@ def constant(dtype: str, value: Any) -> str:
     if not is_float(dtype):
         low, high = integer_range(dtype)
         return str(int(value) if int(value) <= (high >> 1) or low < 0 else int(value) - (high + 1))
-    number = float(numpy_dtype(dtype).type(value))
-    if dtype != "f64":
-        try:
-            number = struct.unpack("f", struct.pack("f", number))[0]
-        except OverflowError:
-            number = float("inf") if number > 0 else float("-inf")
+    with np.errstate(over="ignore"):
+        number = float(numpy_dtype(dtype).type(value))
     return "0x" + struct.pack(">d", number).hex().upper()
 
 

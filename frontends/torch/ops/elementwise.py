@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from egshape.dims import Dim
 from egshape.frontends.torch.moves import (
     against,
@@ -114,7 +116,10 @@ def _fits(x: Operand, dtype: str) -> bool:
     """Whether a number, or what stands for one, is the same in a dtype of floats."""
     if isinstance(x, Value):
         return x.type.dtype == dtype or x.type.rank > 0
-    return not isinstance(x, Dim) and float(numpy_dtype(dtype).type(x)) == x
+    if isinstance(x, Dim):
+        return False
+    with np.errstate(over="ignore"):
+        return float(numpy_dtype(dtype).type(float(x))) == x
 
 
 @aten_op("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
