@@ -41,7 +41,7 @@ class Windows:
         return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilations, strict=True))
 
 
-def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim], *, pools: bool = False) -> Windows:
+def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
     """The windows that the attributes of a convolution or pool describe over spatial axes of these sizes."""
     count = len(sizes)
     strides = node.ints("strides", None) or (1,) * count
@@ -55,8 +55,7 @@ def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]
     plain = tuple(const(pads[axis + side * count]) for axis in range(count) for side in (0, 1))
     out = Windows(tuple(kernel), strides, dilations, plain)
     if mode == "VALID":
-        bare = Windows(out.kernel, strides, dilations, (_ZERO,) * (2 * count))
-        return _with_room(s, sizes, bare) if pools else bare
+        return _with_room(s, sizes, Windows(out.kernel, strides, dilations, (_ZERO,) * (2 * count)))
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         flat: list[Dim] = []
         for size, step, reach in zip(sizes, strides, out.extent, strict=True):
@@ -68,13 +67,12 @@ def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]
         return Windows(out.kernel, strides, dilations, tuple(flat))
     if mode != "NOTSET":
         raise node.error(f"has auto_pad {mode}")
-    return _with_room(s, sizes, out) if pools else out
+    return _with_room(s, sizes, out)
 
 
 def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
-    """Where the window of a pool is larger than the padded axis, by less than a stride, there is still one window (the
-    division of ONNX's size rule truncates, but for convolutions): padding behind makes room for it. By more there is
-    none, which is an error."""
+    """Where the window is larger than the padded axis, by less than a stride, there is still one window (the division
+    of ONNX's size rule truncates): padding behind makes room for it. By more there is none, which is an error."""
     flat = list(windows.padding)
     for axis, (size, step, reach) in enumerate(zip(sizes, windows.strides, windows.extent, strict=True)):
         missing = reach - size - flat[2 * axis] - flat[2 * axis + 1]
@@ -185,7 +183,7 @@ def _turned(s: Scope, w: Value, groups: int) -> Value:
 def _pool(s: Scope, node: Node, x: Value) -> Windows:
     kernel = [const(size) for size in node.ints("kernel_shape")]
     sizes = x.type.dims[2:]
-    out = windows_of(s, node, sizes, kernel, pools=True)
+    out = windows_of(s, node, sizes, kernel)
     if node.flag("ceil_mode", False) and node.text("auto_pad", "NOTSET") == "NOTSET":
         return Windows(out.kernel, out.strides, out.dilations, _ceiled(s, sizes, out))
     return out

@@ -93,19 +93,6 @@ def test_a_larger_result_than_there_is_has_zeros_behind(pad: str, size: int) -> 
     as_there(text, np.arange(1, 6, dtype=np.float32).reshape(1, 1, 5))
 
 
-def test_a_kernel_that_does_not_fit_has_no_place() -> None:
-    """Unlike the window of a pool that lacks less than a stride."""
-    held = "<float[1,1,4] w = {1.0, 2.0, 3.0, 4.0}>"
-    conv = egshape.compile(model(f"(float[n,1,h] x) => (float[a,b,c] y) {held} {{ y = Conv<strides=[3]>(x, w) }}"))
-    pool = egshape.compile(
-        model("(float[n,1,h] x) => (float[a,b,c] y) { y = MaxPool<kernel_shape=[4], strides=[3]>(x) }")
-    )
-    for size, places in ((2, 0), (3, 0), (4, 1), (7, 2)):
-        x = np.ones((1, 1, size), np.float32)
-        assert conv(x).shape == (1, 1, places)
-        assert pool(x).shape == (1, 1, max(places, 1))
-
-
 def test_nothing_times_nan_is_left_out() -> None:
     held = "<float[2,2] w = {1.0, 2.0, 3.0, 4.0}>"
     text = f"(float[n,2] x, float[2] c) => (float[n,2] y) {held} {{ y = Gemm<beta=0.0>(x, w, c) }}"
