@@ -19,8 +19,10 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import ELEMENT_LIMIT, concrete_attrs, object_array
 
 Number = bool | int | float | Dim
-_DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
 """What ATen calls a Scalar, a size included."""
+
+_DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
+"""Of comparisons, by the kind of a relation."""
 
 DECIDED = 24
 """Statements about larger expressions are left undecided: they take long, and are seldom decided."""

@@ -222,8 +222,7 @@ class Planner(Steps):
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):
             self.producers[op.result] = op
-            plain = op.name != "reshape" or self._reshape_reads(op)
-            if op in self.widening and plain and op.result not in self.outputs:
+            if op in self.widening and op.result not in self.outputs and self._reads_through(op):
                 pass  # products read the bytes
             elif is_elementwise(op) and self._costly(op) and self._cluster(block, number):
                 self._member(op)
@@ -338,7 +337,7 @@ class Planner(Steps):
     def _settle(self, op: Op) -> None:
         """Give the result of an op that can be read through a buffer where it should have one."""
         value = op.result
-        if op.name == "reshape" and not self._reshape_reads(op):
+        if not self._reads_through(op):
             inner = self.resolved(op.operands[0])
             if (
                 value in self.outputs
@@ -367,7 +366,10 @@ class Planner(Steps):
         cost, tree = self.cost(op.result)
         return tree > LARGEST_TREE or (self.uses[op.result] > 1 and cost > 2)
 
-    def _reshape_reads(self, op: Op) -> bool:
+    def _reads_through(self, op: Op) -> bool:
+        """Whether who reads the result may read the operand instead."""
+        if op.name != "reshape":
+            return True
         source = self.resolved(op.operands[0])
         if source in self.places or not self.known.forms:
             return False

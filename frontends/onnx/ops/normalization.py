@@ -66,7 +66,7 @@ def layer_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Valu
     first = axis_of(node, node.int("axis", -1), x.type.rank)
     axes = tuple(range(first, x.type.rank))
     dtype = x.type.dtype
-    wide = convert(s, x, "f32") if dtype in ("f16", "bf16") else x
+    wide = convert(s, x, summed_in(dtype))
     rest, mean, variance = centered(s, wide, axes)
     inverse = inverse_deviation(s, variance, node.float("epsilon", 1e-5))
     out = convert(s, s.one("multiply", (rest, along(s, inverse, wide, axes))), dtype)

@@ -216,18 +216,21 @@ def power(s: Scope, x: Operand, y: Operand) -> Value:
             return one
         if y == 2:
             return s.one("multiply", (one, one))
-        one = convert(s, one, summed_in(s.dtype))
-        if y == 3:
-            return convert(s, s.one("multiply", (s.one("multiply", (one, one)), one)), s.dtype)
-        if is_float(s.dtype) and y in (0.5, -0.5, -1, -2):
-            base = s.one("sqrt", (one,)) if abs(y) == 0.5 else one if y == -1 else s.one("multiply", (one, one))
-            return convert(s, base if y > 0 else s.one("divide", (s.full(1, base), base)), s.dtype)
-        one = convert(s, one, s.dtype)
+        if y == 3 or (is_float(s.dtype) and y in (0.5, -0.5, -1, -2)):
+            return convert(s, _by_steps(s, convert(s, one, summed_in(s.dtype)), y), s.dtype)
         if not is_float(s.dtype) and y < 0:
             raise NoLowering("integers to negative powers")
     elif not is_float(s.dtype):
         raise NoLowering("integers to powers that are data")
     return binary(s, "power", one, tensor(s, y, s.dtype))
+
+
+def _by_steps(s: Scope, x: Value, y: float) -> Value:
+    """A power of 3, 0.5, -0.5, -1 or -2."""
+    if y == 3:
+        return s.one("multiply", (s.one("multiply", (x, x)), x))
+    base = s.one("sqrt", (x,)) if abs(y) == 0.5 else x if y == -1 else s.one("multiply", (x, x))
+    return base if y > 0 else s.one("divide", (s.full(1, base), base))
 
 
 @aten_op("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar")

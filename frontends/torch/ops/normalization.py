@@ -183,9 +183,8 @@ def batch_norm_in_training(s: Scope, x: Value, weight: Value | None, bias: Value
     wide_x = convert(s, x, summed_in(x.type.dtype))
     _, mean, variance = centered(s, wide_x, axes)
     inverse = inverse_deviation(s, variance, float(eps))  # type: ignore[arg-type]
-    kinds = s.call.dtypes[1:]
-    out = [_by_channel(s, x, mean, inverse, weight, bias)]
-    out += [convert(s, each, kind) for each, kind in zip((mean, inverse), kinds, strict=False)]
+    saved = zip((mean, inverse), s.call.dtypes[1:3], strict=True)
+    out = [_by_channel(s, x, mean, inverse, weight, bias), *(convert(s, each, dtype) for each, dtype in saved)]
     if "functional" not in s.call.op:
         if held:
             raise NoLowering("running means changed in place")
