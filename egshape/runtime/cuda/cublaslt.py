@@ -6,15 +6,14 @@ right changed over. f32 is computed in f32, never in TF32; f16 and bf16 are summ
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, POINTERS, ROW, STATE
+from egshape.runtime.cuda.libraries import functions_of
 
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 ROWS = 1024
@@ -50,20 +49,7 @@ _LARGEST_ALIGNMENT = 256
 
 def addresses() -> Mapping[str, int] | None:
     """The library's functions; None where it is not installed."""
-    for place in (*_wheels(), *NAMES):
-        try:
-            library = ctypes.CDLL(str(place))
-            return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in FUNCTIONS}
-        except (OSError, AttributeError):
-            continue
-    return None
-
-
-def _wheels() -> Iterator[Path]:
-    """Where wheels of the toolkit put it, the newest first."""
-    found = importlib.util.find_spec("nvidia")
-    for folder in (found.submodule_search_locations or ()) if found is not None else ():
-        yield from sorted(Path(folder).glob("*/lib/libcublasLt.so.*"), reverse=True)
+    return functions_of(NAMES, FUNCTIONS)
 
 
 Run = Callable[[np.ndarray], int]
