@@ -320,17 +320,27 @@ def bit_shift(s: Scope, node: Node, x: Value, y: Value) -> Value:
     return binary(s, "shift_left" if node.text("direction") == "LEFT" else right, x, y)
 
 
+_LARGEST = float(np.finfo(np.float32).max)
+
+
 @onnx_op("Clip")
 def clip(s: Scope, node: Node, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
-    """min(max(x, low), high); opsets before 11 hold the bounds in attributes."""
+    """min(max(x, low), high); opsets before 11 hold the bounds in attributes, which are the least and the largest
+    number of f32 where they are not written, so that infinities are clipped."""
     if node.opset < 11:
-        low, high = (s.scalar(node.float(key), x.type.dtype) if node.has(key) else None for key in ("min", "max"))
+        low, high = (_bound(s, node, x, *known) for known in (("min", -_LARGEST), ("max", _LARGEST)))
     bounds = [None if bound is None else _scalar(s, bound) for bound in (low, high)]
     if bounds[0] is not None and bounds[1] is not None:
         return s.one("clamp", (bounds[0], x, bounds[1]))
     if bounds[0] is not None:
         return s.one("maximum", (x, s.spread(bounds[0], x.type.dims)))
     return x if bounds[1] is None else s.one("minimum", (x, s.spread(bounds[1], x.type.dims)))
+
+
+def _bound(s: Scope, node: Node, x: Value, key: str, default: float) -> Value | None:
+    """A bound of an attribute; none by default where the dtype ends before it."""
+    is_free = x.type.dtype == "f16" and not node.has(key)
+    return None if is_free else s.scalar(node.float(key, default), x.type.dtype)
 
 
 def _scalar(s: Scope, x: Value) -> Value:

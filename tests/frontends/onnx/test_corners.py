@@ -20,13 +20,13 @@ NAN, INF, FAR = np.nan, np.inf, 2**63 - 1
 ROWS = [[3, 1, NAN, 9, 2], [NAN, NAN, 1, 0, -1], [0.0, -0.0, INF, -INF, NAN], [NAN, NAN, NAN, NAN, NAN]]
 
 
-def model(text: str) -> Any:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+def model(text: str, opset: int = 17) -> Any:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> g {text}')
 
 
-def as_there(text: str, *arrays: np.ndarray) -> None:
+def as_there(text: str, *arrays: np.ndarray, opset: int = 17) -> None:
     """The compiled graph gives what ONNX Runtime gives."""
-    made = model(text)
+    made = model(text, opset)
     session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     wanted = session.run(None, {value.name: x for value, x in zip(made.graph.input, arrays, strict=True)})
     found = egshape.compile(egshape.optimize(made), optimize=False)(*arrays)
@@ -91,6 +91,12 @@ def test_a_larger_result_than_there_is_has_zeros_behind(pad: str, size: int) -> 
     node = f'ConvTranspose<strides=[3], output_shape=[{size}], auto_pad="{pad}">(x, w)'
     text = f"(float[n,1,h] x) => (float[a,b,c] y) <float[1,1,1] w = {{1.0}}> {{ y = {node} }}"
     as_there(text, np.arange(1, 6, dtype=np.float32).reshape(1, 1, 5))
+
+
+@pytest.mark.parametrize("bounds", ["min = -1.0, max = 2.0", "min = -1.0", "max = 2.0", ""])
+def test_before_opset_11_infinities_are_clipped(bounds: str) -> None:
+    text = f"(float[n,h] x) => (float[n,h] y) {{ y = Clip{f'<{bounds}>' if bounds else ''}(x) }}"
+    as_there(text, row(-INF, INF, NAN, 0, 3.4e38, -5), opset=9)
 
 
 def test_nothing_times_nan_is_left_out() -> None:
