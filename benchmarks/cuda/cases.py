@@ -58,6 +58,7 @@ BLIND = {**WIDE, "blind": Variant(blind=True)}
 ROWS = {**PLAIN, "facts": Variant(("rows % 8 == 0",))}
 PRODUCTS = {**PLAIN, "own": Variant(switches={"EGSHAPE_CUDA_PRODUCTS": "own"})}
 ATTENTION = {each: Variant(switches={"EGSHAPE_CUDA_ATTENTION": each}) for each in ("fused", "library")}
+HALF_ATTENTION = {**ATTENTION, "cudnn": Variant(switches={"EGSHAPE_CUDA_ATTENTION": "cudnn"})}
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _attention(dtype: str, *, causal: bool) -> Case:
         (),
         PAIRS,
         {**HEADS, "causal": int(causal)},
-        ATTENTION,
+        ATTENTION if dtype == "f32" else HALF_ATTENTION,
         ("likely length = 2048", "likely batch = 8"),
     )
 

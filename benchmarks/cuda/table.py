@@ -33,7 +33,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "onnxruntime/ours",
         "compiled again",
     ),
-    "attention": ("ours fused", "ours library", "TFLOP/s", "eager", "ours/eager"),
+    "attention": ("ours fused", "ours library", "ours cudnn", "TFLOP/s", "eager", "ours/eager"),
     "gemm": ("ours", "ours own", "products", "products/ours", "linear/ours", "eager/ours", "compiled/ours"),
     "host": ("new results", "given results", "own stream", "eager", "new results, done"),
     "streams": (),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.call import VERSION
 from egshape.runtime.core.dtypes import DTYPES, EXTENDED, array_dtype
 from egshape.runtime.core.errors import RunError
 from egshape.runtime.core.function import CompiledFunction
@@ -24,7 +25,6 @@ from egshape.runtime.core.versioned import Condition, Version, VersionedFunction
 from egshape.runtime.core.weights import mapped
 from egshape.runtime.cpu.features import missing_features
 
-VERSION = 4
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
 _KEYS = {
     "version": int,
@@ -57,6 +57,7 @@ _DEVICE_KEYS = {
     "graph_words": int,
     "toolkit": list,
     "products": bool,
+    "attention": bool,
     "pinned": int,
     "graphs": int,
 }

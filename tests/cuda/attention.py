@@ -58,12 +58,12 @@ class Case:
         scores = _convert(b, scores, self.soft)
         scores = b.one("multiply", [scores, _spread(b, constant(b, 0.5, self.soft), (), whole)])
         scores = self._masked(b, scores, whole)
-        peak = _fold(b, scores, "maximum", float("-inf"))
+        peak = fold(b, scores, "maximum", float("-inf"))
         if self.guard:
             finite = b.one("is_finite", [peak])
             peak = b.one("select", [finite, peak, _spread(b, constant(b, 0.0, self.soft), (), whole[:3])])
         weights = b.one("exponential", [b.one("subtract", [scores, _spread(b, peak, (0, 1, 2), whole)])])
-        total = _fold(b, weights, "add", 0.0)
+        total = fold(b, weights, "add", 0.0)
         if self.guard:
             none = constant(b, 0.0, self.soft)
             zero = _compare(b, total, _spread(b, none, (), whole[:3]), "EQ")
@@ -150,6 +150,7 @@ def _compare(b: BlockBuilder, one: Value, two: Value, direction: str) -> Value:
     return b.one("compare", [one, two], {"direction": direction, "kind": kind})
 
 
-def _fold(b: BlockBuilder, x: Value, op: str, start: float) -> Value:
+def fold(b: BlockBuilder, x: Value, op: str, start: float) -> Value:
+    """The fold of the last axis."""
     dtype = x.type.dtype
     return b.one("reduce", [x, constant(b, start, dtype)], {"dims": (x.type.rank - 1,)}, regions=[region(b, op, dtype)])

@@ -21,7 +21,7 @@ from egshape.adapters.native import failure
 from egshape.ir.graph import Graph
 from egshape.ir.types import itemsize
 from egshape.lower.common import cache
-from egshape.lower.drivers.cuda import Function, compile_cuda
+from egshape.lower.drivers.cuda import Cuda, Function, compile_cuda
 from egshape.lower.host.program import ATTRIBUTES
 from egshape.lower.llvm import native
 from egshape.lower.llvm.functions import text as functions_text
@@ -137,9 +137,9 @@ class Emulated:
         """When events were recorded."""
         self.functions = {name: self._address(name, kinds) for name, kinds in SIGNATURES.items()}
 
-    def driver(self, library: Mapping[str, int] | None = None) -> Driver:
-        """The driver of this device. ``library``: functions of cuBLASLt."""
-        return Driver(self.functions, library=lambda: library, keep=self)
+    def driver(self, library: Mapping[str, int] | None = None, attention: Mapping[str, int] | None = None) -> Driver:
+        """The driver of this device. ``library``: functions of cuBLASLt; ``attention``: of cuDNN."""
+        return Driver(self.functions, library=lambda: library, keep=self, attention=lambda: attention)
 
     def keep(self, needed: object) -> None:
         """Let something live as long as the device."""
@@ -432,10 +432,23 @@ class Emulated:
 
 
 def compiled(
-    graph: Graph, device: Emulated, facts: str = "all", library: Mapping[str, int] | None = None
+    graph: Graph,
+    device: Emulated,
+    facts: str = "all",
+    library: Mapping[str, int] | None = None,
+    attention: Mapping[str, int] | None = None,
 ) -> CudaFunction:
-    """A graph compiled for a device that is not there. ``library``: functions of cuBLASLt."""
-    made = compile_cuda(graph, (ARCHITECTURE,), facts, device.image)
+    """A graph compiled for a device that is not there. ``library``: functions of cuBLASLt; ``attention``: of cuDNN."""
+    return loaded(compile_cuda(graph, (ARCHITECTURE,), facts, device.image), device, library, attention)
+
+
+def loaded(
+    made: Cuda,
+    device: Emulated,
+    library: Mapping[str, int] | None = None,
+    attention: Mapping[str, int] | None = None,
+) -> CudaFunction:
+    """What was compiled, on such a device."""
     return CudaFunction(
         made.manifest,
         made.entries,
@@ -443,5 +456,5 @@ def compiled(
         made.constants,
         made.keep,
         failure,
-        open=lambda: device.driver(library),
+        open=lambda: device.driver(library, attention),
     )

@@ -349,8 +349,10 @@ def test_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert attends(replace(large, facts=facts))
     monkeypatch.setenv(SWITCH, "library")
     assert not attends(Case("f16").graph())
-    monkeypatch.setenv(SWITCH, "cudnn")
-    with pytest.raises(EgshapeError, match="EGSHAPE_CUDA_ATTENTION='cudnn' is neither 'fused' nor 'library'"):
+    monkeypatch.setenv(SWITCH, "torch")
+    with pytest.raises(
+        EgshapeError, match="EGSHAPE_CUDA_ATTENTION='torch' is neither 'fused' nor 'library' nor 'cudnn'"
+    ):
         attends(Case("f16").graph())
 
 

@@ -55,6 +55,7 @@ class Device:
             "functions": [{"name": each.name, "shared": each.shared_bytes} for each in self.launcher.kernels.values()],
             "requests": [{"what": each.what, "expression": each.expression} for each in self.memory.requests],
             "products": self.launcher.products,
+            "attention": bool(self.launcher.attended),
             "pinned": self.values.pinned,
             "graph_words": self.graphs.words if self.graphs is not None else 0,
             "graphs": self.graphs.count if self.graphs is not None else 0,

@@ -9,7 +9,7 @@ from egshape.dims import Dim, const, symbol
 from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower.cuda.kernel import CudaKernel, kernel
-from egshape.lower.device import gemm
+from egshape.lower.device import attend, gemm
 from egshape.lower.device.calls import Calls
 from egshape.lower.device.decide import Decider
 from egshape.lower.device.memory import Memory
@@ -18,7 +18,7 @@ from egshape.lower.host.entry import Entry
 from egshape.plan.analysis.work import flops, traffic
 from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Buffer, Kernel
-from egshape.plan.ir.program import Copy, Gemm, Run
+from egshape.plan.ir.program import Attention, Copy, Gemm, Run
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -37,6 +37,8 @@ class Launcher:
         """By the names of their functions."""
         self.products = False
         """Whether there are some that a library runs."""
+        self.attended: dict[str, str] = {}
+        """Where attention's steps say whether a library ran."""
         self.words = 1
         """Of the longest list of arguments."""
 
@@ -48,6 +50,13 @@ class Launcher:
             self.products = True
             gemm.emit(self.calls, step, lambda: self.kernel(step))
             self._inspect_after(f"gemm_{step.kernel.label}", step.kernel.where, [step.out])
+        elif isinstance(step, Attention):
+            attend.emit(self.calls, step, self.attended.setdefault(step.done, self.w.slot("i1")))
+            self._inspect_after(f"attention_{step.kernel.label}", step.kernel.where, [step.out.buffer])
+        elif step.unless:
+            done = self.w.value(f"load i1, ptr {self.attended[step.unless]}")
+            with self.w.when(self.w.value(f"xor i1 {done}, true")):
+                self.kernel(step)
         else:
             self.kernel(step)
 

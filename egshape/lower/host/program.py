@@ -24,7 +24,7 @@ from egshape.lower.llvm.functions import text as functions_text
 from egshape.plan.analysis.memory import Layout
 from egshape.plan.ir.loops import Buffer, Kernel
 from egshape.plan.ir.program import CheckSizes, DefineSize, Program
-from egshape.runtime.abi.call import STRICT
+from egshape.runtime.abi.call import STRICT, VERSION
 
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 ATTRIBUTES = f"attributes #0 = {{ {_ATTRIBUTES} }}\nattributes #1 = {{ noinline noduplicate {_ATTRIBUTES} }}\n"
@@ -68,7 +68,7 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
         + ATTRIBUTES
     )
     manifest = {
-        "version": 4,
+        "version": VERSION,
         "name": program.name,
         "inputs": [described(port) for port in program.inputs],
         "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],

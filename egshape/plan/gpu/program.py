@@ -8,7 +8,7 @@ from dataclasses import replace
 from egshape.plan.analysis.placement import placement
 from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Kernel
-from egshape.plan.ir.program import Branch, Gemm, Program, Repeat, Run, Step
+from egshape.plan.ir.program import Attention, Branch, Gemm, Program, Repeat, Run, Step
 
 Mapper = Callable[[Kernel], Sequence[Launch]]
 """The launches that stand for a kernel, in order."""
@@ -25,6 +25,9 @@ def on_device(program: Program, mapped: Mapper) -> Program:
                 case Gemm():
                     (only,) = mapped(step.kernel)
                     found.append(replace(step, kernel=only.kernel, launch=only))
+                case Attention():
+                    found.append(step)
+                    found += [Run(each.kernel, each, unless=step.done) for each in mapped(step.kernel)]
                 case Run() if step not in hosted:
                     found += [replace(step, kernel=each.kernel, launch=each) for each in mapped(step.kernel)]
                 case Branch():

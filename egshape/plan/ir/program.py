@@ -57,11 +57,12 @@ class DefineSize:
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
     """Run a kernel; on a device as ``launch`` says, whose kernel it is, on a processor as ``ranged`` says, which
-    computes the same."""
+    computes the same. ``unless``: the ``Attention`` before it that has done so if the library ran."""
 
     kernel: Kernel
     launch: Launch | None = None
     ranged: Ranged | None = None
+    unless: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -92,6 +93,38 @@ class Gemm(Run):
     bias: Buffer | None = None
     residual: Buffer | None = None
     gelu: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Heads:
+    """A tensor of a library's attention: element (batch, head, row, place) at ``offset`` + batch*steps[0] +
+    head*steps[1] + row*steps[2] + place."""
+
+    buffer: Buffer
+    offset: Dim
+    steps: tuple[Dim, Dim, Dim]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Attention(Run):
+    """softmax(``scale`` * queries keys^T) values for each batch and head, of which heads / ``groups`` share keys and
+    values, by a library if it can; ``causal``: of the keys up to the number of the row. It does not launch its kernel,
+    which computes the same: the steps behind it do, where the library did not run (``done``: their ``unless``)."""
+
+    done: str
+    batch: Dim
+    heads: Dim
+    groups: Dim
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    width: Dim
+    queries: Heads
+    keys: Heads
+    values: Heads
+    out: Heads
+    scale: float
+    causal: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)

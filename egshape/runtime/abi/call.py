@@ -70,6 +70,8 @@ ARRAY_ALIGN = 16
 REDZONE_BYTES = 256
 """Red zones before and behind a buffer; behind, the rest to a multiple of 64 too."""
 REDZONE_PATTERN = 0xFB
+VERSION = 5
+"""Of artifacts, their manifests, and the tables of calls."""
 POOL_VERSION = 2
 """Of the layout of a thread pool: one that one library made serves all libraries of the same version."""
 CPU, CUDA = 1, 2

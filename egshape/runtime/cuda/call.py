@@ -16,7 +16,9 @@ from egshape.runtime.abi.device import FUNCTIONS, GRAPH_HEAD, GRAPH_ROW, GRAPH_S
 from egshape.runtime.core.call import Call, Output
 from egshape.runtime.cuda.algorithms import Algorithms
 from egshape.runtime.cuda.arrays import Block
+from egshape.runtime.cuda.attending import Attending
 from egshape.runtime.cuda.cublaslt import WORKSPACE, Products
+from egshape.runtime.cuda.cudnn import Attentions
 from egshape.runtime.cuda.driver import EVENT_WITHOUT_TIME, Driver
 
 _NON_BLOCKING = 1
@@ -44,6 +46,8 @@ class Loaded:
     module: int
     products: Mapping[str, int] | None = None
     """A library of products, where there is one and the program has some."""
+    attentions: Attentions | None = None
+    """A library of attention, the same."""
     graphs: bool = True
     """Whether sizes that come again are captured."""
     failed: int = 0
@@ -79,6 +83,8 @@ class Loaded:
     def _close(self) -> None:
         driver = self.driver
         with driver.aside():  # tables and blocks have waited for the caller's streams
+            if self.attentions is not None:
+                self.attentions.close()
             if self.stream:
                 driver("cuStreamSynchronize", self.stream, fails=False)
                 driver.blocking.discard(self.stream)
@@ -106,6 +112,7 @@ def loaded(
         made.memory, places = driver.uploaded(constants, made.stream)
         made.constants = np.array(places or [0], np.uint64)
         made.products = driver.library() if manifest["products"] else None
+        made.attentions = _attentions(made) if manifest["attention"] else None
     return made
 
 
@@ -129,6 +136,7 @@ class DeviceCall(Call):
         on.enter(self)
         self.capture = self.pinned = self.event = self.last = 0  # what fails below leaves tables that can be given back
         self.products: Products | None = None
+        self.attending = Attending(on.attentions, on.driver) if on.attentions is not None else None
         self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
         """Memory of each result, for later calls too."""
         self._pending: deque[tuple[int, object]] = deque()
@@ -164,6 +172,7 @@ class DeviceCall(Call):
             "results": ctypes.addressof(self.results),
             "capture": self.capture,
             "gemm": self.products.address if self.products is not None else 0,
+            "attend": self.attending.address if self.attending is not None else 0,
             "graphs": self.graphs.ctypes.data if graph_words and on.graphs else 0,
         }
         for name, value in values.items():
@@ -299,6 +308,8 @@ class DeviceCall(Call):
             if self.products is not None:
                 self.products.close()
                 driver("cuMemFree_v2", self.products.workspace, fails=False)
+            if self.attending is not None:
+                self.attending.close()
             if arena:
                 driver("cuMemFree_v2", arena, fails=False)
             if self.capture:
@@ -309,6 +320,16 @@ class DeviceCall(Call):
 def _alone(blocks: list[Block | None], k: int) -> bool:
     """Whether there is a block of which only its table knows."""
     return blocks[k] is not None and sys.getrefcount(blocks[k]) == _UNUSED
+
+
+def _attentions(on: Loaded) -> Attentions | None:
+    """A library's attention; None where there is no library, or it does not start, which is noted."""
+    found = on.driver.attention()
+    try:
+        return Attentions(found) if found is not None else None
+    except OSError as error:
+        on.refused[f"cuDNN does not start: {error}"] = None
+        return None
 
 
 def _products(on: Loaded) -> Products | None:

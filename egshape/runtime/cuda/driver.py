@@ -15,7 +15,7 @@ import numpy as np
 
 from egshape.runtime.abi.device import RELAXED
 from egshape.runtime.core.errors import RunError
-from egshape.runtime.cuda import cublaslt
+from egshape.runtime.cuda import cublaslt, cudnn
 
 LIBRARY = "libcuda.so.1"
 _KINDS: dict[str, Any] = {"p": ctypes.c_void_p, "u": ctypes.c_uint32, "i": ctypes.c_int32, "s": ctypes.c_uint64}
@@ -92,10 +92,11 @@ class Driver:
         device: int = 0,
         library: Callable[[], Mapping[str, int] | None] = lambda: None,
         keep: object = None,
+        attention: Callable[[], Mapping[str, int] | None] = lambda: None,
     ) -> None:
         self.functions, self._keep = functions, keep
-        self.library = library
-        """The functions of cuBLASLt, if it is installed."""
+        self.library, self.attention = library, attention
+        """The functions of cuBLASLt and of cuDNN, if they are installed."""
         self.blocking: set[int] = set()
         """Streams of functions, which the default stream waits for and which wait for it."""
         self._calls: dict[str, Callable[..., int]] = {}
@@ -304,7 +305,7 @@ def opened(device: int = 0) -> Driver:
                 library = ctypes.CDLL(LIBRARY)
             except OSError as error:
                 raise RunError(f"there is no CUDA driver: {error}", "cuda") from None
-            _DRIVERS[device] = Driver(_addresses(library), device, cublaslt.addresses)
+            _DRIVERS[device] = Driver(_addresses(library), device, cublaslt.addresses, attention=cudnn.addresses)
         return _DRIVERS[device]
 
 

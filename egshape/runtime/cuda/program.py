@@ -66,12 +66,14 @@ class CudaProgram(CompiledFunction):
         return self._ready().stream
 
     def library_faults(self) -> tuple[str, ...]:
-        """Products that were to be computed by cuBLASLt, where it is installed, and were computed by the program's own
-        kernels, as the library did not start, has no algorithm for them or refused a call."""
+        """Products that were to be computed by cuBLASLt, where it is installed, and attention by cuDNN, that were
+        computed by the program's own kernels, as the library did not start, has nothing for them or refused a call."""
         ready = self._loaded
         if ready is None:
             return ()
-        return tuple(dict.fromkeys((*ready.refused, *(fault for each in ready.libraries for fault in each.faults))))
+        products = (fault for each in ready.libraries for fault in each.faults)
+        attentions = ready.attentions.refused if ready.attentions is not None else {}
+        return tuple(dict.fromkeys((*ready.refused, *products, *attentions)))
 
     def _ready(self) -> Loaded:
         with self._lock:

@@ -23,6 +23,7 @@ from egshape.plan.form import epilogue
 from egshape.plan.form.dots import converted
 from egshape.plan.form.matrices import Axes, Dot, axes_of, loops, parts
 from egshape.plan.form.steps import Steps
+from egshape.plan.gpu.attention import library
 from egshape.plan.gpu.attention.softmax import Softmax, is_move, matched
 from egshape.plan.ir.loops import Attend, Call, Expr, Let, Store, Test, Var
 from egshape.plan.ir.visit import Moved
@@ -30,7 +31,9 @@ from egshape.plan.ir.walk import dims
 from egshape.switches import wished
 
 SWITCH = "EGSHAPE_CUDA_ATTENTION"
-"""Environment: ``fused`` or ``library`` instead of what ``pays`` says."""
+"""Environment: ``fused`` or ``library`` (products of a library with scores in memory) instead of what ``pays`` says;
+``cudnn``: fused, and cuDNN before it where that is installed and can (plan/gpu/attention/library.py)."""
+WISHES = ("fused", "library", "cudnn")
 WIDEST = {"f16": 256, "bf16": 256, "f32": 128}
 """Elements of a row of queries, keys or values at most: they lie in registers and shared memory."""
 LARGE_SCORES = 64 << 20
@@ -160,9 +163,9 @@ def _fits(p: Steps, first: Op, found: Softmax, d: Dot, side: int) -> bool:
 def pays(p: Steps, dtype: str, scores: Dim) -> bool:
     """Whether one kernel is likely faster than a library's products with the scores in memory between them. The place
     of that choice: with tensor cores always; in f32, where products are plain arithmetic, if scores are many."""
-    wish = wished(SWITCH, ("fused", "library"))
+    wish = wished(SWITCH, WISHES)
     if wish is not None:
-        return wish == "fused"
+        return wish != "library"
     likely = CostModel(likely_sizes(p.graph.facts, sorted(scores.symbols())))
     return dtype != "f32" or likely.size(scores) * itemsize("f32") >= LARGE_SCORES
 
@@ -247,6 +250,8 @@ def _emit(p: Steps, cluster: Cluster) -> None:
         moved.body((store,)),
     )
     p.run("attention", loops([*d.batch, *grid], [attend]), (out,), once=True)
+    if wished(SWITCH, WISHES) == "cudnn":
+        library.offered(p, attend, [*d.batch, *grid])
     p.places[cluster.out.result] = out
 
 
