@@ -10,6 +10,7 @@ import egshape
 from egshape.dims import const, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder
+from egshape.runtime.abi.call import VERSION
 from egshape.runtime.artifact import load
 from egshape.runtime.core.errors import RunError
 from tests.fresh import with_artifact
@@ -147,7 +148,7 @@ def test_damaged_artifacts(function, tmp_path):
     for data, why in (
         (b"", "damaged"),
         (whole[:200], "damaged"),
-        (whole.replace(b'"version": 4', b'"version": 9'), "damaged|version"),
+        (whole.replace(f'"version": {VERSION}'.encode(), b'"version": 9'), "damaged|version"),
     ):
         path.write_bytes(data)
         with pytest.raises(RunError, match=why):
