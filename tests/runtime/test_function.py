@@ -91,6 +91,39 @@ def test_given_outputs_and_their_surroundings(function):
         egshape.compile(identity(), target="llvm", optimize=False)(x, out=[x])
 
 
+@pytest.mark.parametrize("graph", ["one result", "two results"])
+def test_calls_of_all_kinds_in_turn(graph):
+    """What a call leaves in its tables is never taken for the shape of the next one's memory."""
+    function = egshape.compile(dense() if graph == "two results" else product(), target="llvm", optimize=False)
+    rng = np.random.default_rng(1)
+    rows = (0, 1, 3, 64) if graph == "two results" else (0, 1, 3, 64, 5000)
+    for number in range(300):
+        n, kind = int(rng.choice(rows)), int(rng.integers(5))
+        x, w = inputs(n, m=int(rng.choice((1, 5, 600))))
+        shape = (n, w.shape[1])
+        if kind < 3:
+            out = np.empty(shape, np.float32)
+            more = [None] * (graph == "two results")
+            found = function(x, w) if kind < 2 else function(x, w, out=[out, *more])
+            found = found[0] if graph == "two results" else found
+            assert found.shape == shape, number
+            np.testing.assert_allclose(found[:9, :9], expected(x, w)[:9, :9], rtol=1e-5, atol=1e-5)
+        elif kind == 3:
+            with pytest.raises(EgshapeError):
+                function(x, w, out=[np.empty((n + 1, w.shape[1]), np.float32)] + [None] * (graph == "two results"))
+        else:
+            with pytest.raises(EgshapeError):
+                function(x, np.ones((4, 2), np.float64), out=[np.empty(shape, np.float32)])
+
+
+def product():
+    """tanh(x @ w)."""
+    b = BlockBuilder()
+    x, w = argument(b, "x", "f32", [N, 4]), argument(b, "w", "f32", [4, M])
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "f32"}
+    return graph_of(b, b.one("tanh", [b.one("dot_general", [x, w], attrs)]))
+
+
 def identity():
     b = BlockBuilder()
     return graph_of(b, b.one("negate", [argument(b, "x", "f32", [N, 4])]))

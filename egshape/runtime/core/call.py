@@ -29,7 +29,8 @@ class Call:
     """An arena and the tables of a call, used by one call at a time; later calls reuse them.
 
     It remembers the shapes of the last results and makes arrays for the next ones from them: the entry says before it
-    does anything else if these do not fit, and then ``learn`` reads the right ones."""
+    does anything else if the table's shapes do not fit, and then ``learn`` reads the right ones. What is made is always
+    what the table says: whoever writes shapes there (``expect``) makes it forget what it had learnt."""
 
     def __init__(self, inputs: int, axes: int, outputs: tuple[Output, ...], fixed: dict[str, int]) -> None:
         self._outputs = outputs
@@ -57,7 +58,8 @@ class Call:
             self.words[self.at["rooms"] + k] = 0 if output.late else UNBOUNDED
         self.watch: Watch | None = None
         self.one: tuple[tuple[int, ...], np.dtype[Any]] | None = None
-        self.learn()
+        """Shape and dtype of the only result, where it is a small one."""
+        self._wanted: list[tuple[Output, tuple[int, ...], int]] | None = None
 
     def __del__(self) -> None:
         if self.words[_ARENA]:
@@ -71,8 +73,8 @@ class Call:
             at += output.rank
         return found
 
-    def learn(self) -> None:
-        """Make the next arrays as the table of shapes says."""
+    def learn(self) -> list[tuple[Output, tuple[int, ...], int]]:
+        """Make the next arrays as the table of shapes says: of each its output, shape and bytes."""
         made = []
         for output, shape in zip(self._outputs, self.shapes(), strict=True):
             need = output.dtype.itemsize
@@ -83,14 +85,20 @@ class Call:
         self.one = None
         if len(made) == 1 and not made[0][0].late and made[0][2] <= SMALL:
             self.one = made[0][1], made[0][0].dtype
+        return made
+
+    def forget(self) -> None:
+        """Read the table again before the next arrays are made: something else than ``learn`` may have changed it."""
+        self._wanted = self.one = None
 
     def fresh(self) -> tuple[np.ndarray | None, ...]:
         """Arrays for the results; None where the entry allocates."""
+        wanted = self.learn() if self._wanted is None else self._wanted
         if self.watch is not None:
             return tuple(
                 [
                     None if output.late else self.watch.empty(output.name, shape, output.dtype)
-                    for output, shape, _ in self._wanted
+                    for output, shape, _ in wanted
                 ]
             )
         return tuple(
@@ -100,7 +108,7 @@ class Call:
                 else np.empty(shape, output.dtype)
                 if need <= SMALL
                 else output.blocks.take(shape, output.dtype, need)
-                for output, shape, need in self._wanted
+                for output, shape, need in wanted
             ]
         )
 
@@ -123,6 +131,7 @@ class Call:
         """The caller's array for an output has this shape."""
         at = self.at["shapes"] + sum(output.rank for output in self._outputs[:number])
         self.words[at : at + len(shape)] = list(shape)
+        self.forget()
 
     def give(self, number: int, address: int, room: int) -> None:
         """Memory for an output that the entry would allocate otherwise."""
