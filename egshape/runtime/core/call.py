@@ -87,7 +87,7 @@ class Call:
             self.one = made[0][1], made[0][0].dtype
         return made
 
-    def forget(self) -> None:
+    def unlearn(self) -> None:
         """Read the table again before the next arrays are made: something else than ``learn`` may have changed it."""
         self._wanted = self.one = None
 
@@ -131,7 +131,7 @@ class Call:
         """The caller's array for an output has this shape."""
         at = self.at["shapes"] + sum(output.rank for output in self._outputs[:number])
         self.words[at : at + len(shape)] = list(shape)
-        self.forget()
+        self.unlearn()
 
     def give(self, number: int, address: int, room: int) -> None:
         """Memory for an output that the entry would allocate otherwise."""

@@ -223,7 +223,7 @@ class CompiledFunction(CompiledProgram):
             try:
                 raise self.failed(code, call.error())
             finally:
-                call.forget()
+                call.unlearn()
                 self._calls.append(call)
         return tuple(found)
 
