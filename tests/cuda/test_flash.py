@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="planning needs the extra llvm")
 
 import egshape
+from egshape.dims import symbol
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
@@ -26,9 +27,10 @@ from egshape.plan.gpu.attention import joined as flash_joined
 from egshape.plan.gpu.attention import split as flash_split
 from egshape.plan.gpu.attention import tiles as flash_tiles
 from egshape.plan.gpu.attention.find import SWITCH
+from egshape.plan.gpu.attention.masks import lines
 from egshape.plan.gpu.launching import launches
 from egshape.plan.ir.launch import Launch, Mma
-from egshape.plan.ir.loops import Attend, Buffer, Kernel
+from egshape.plan.ir.loops import Attend, Buffer, Call, Const, Index, Kernel, Var
 from egshape.plan.ir.walk import buffers, statements
 from egshape.plan.targets import plan
 from tests.cuda.attention import MASKS, TOLERANCE, Case
@@ -354,6 +356,15 @@ def test_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
         EgshapeError, match="EGSHAPE_CUDA_ATTENTION='torch' is neither 'fused' nor 'library' nor 'cudnn'"
     ):
         attends(Case("f16").graph())
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("i8", 0), ("ui8", 0), ("i16", 0), ("i32", 1), ("i64", 1)])
+def test_indices_that_wrap_end_no_keys(dtype: str, count: int) -> None:
+    row, column = symbol("row"), symbol("column")
+    attrs = (("direction", "GE"), ("kind", "SIGNED"))
+    keep = Call("i1", "compare", (Index(dtype, row), Index(dtype, column)), attrs)
+    scores = Call("f32", "select", (keep, Var("f32", "score"), Const("f32", float("-inf"))))
+    assert len(lines(scores, "row", "column", (symbol("s"), symbol("t")))) == count
 
 
 def _jax(name: str) -> Graph:

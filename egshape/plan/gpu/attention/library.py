@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from egshape.dims import Dim, const, symbol
 from egshape.dims import product as total
-from egshape.ir.types import is_float, is_integer
+from egshape.ir.types import is_float
 from egshape.plan.analysis.elements import ZERO
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.form.matrices import Axes
@@ -153,12 +153,14 @@ def _is_causal(test: Call, stmt: Attend) -> bool:
 
 def _number(expr: Expr) -> Dim | None:
     """An integer that is computed from indices."""
+    if expr.dtype not in ("i32", "i64"):
+        return None  # narrower ones wrap
     match expr:
         case Index():
             return expr.dim
-        case Const() if is_integer(expr.dtype):
+        case Const():
             return const(int(expr.value))
-        case Call(op="convert", args=(inner,)) if is_integer(inner.dtype) and is_integer(expr.dtype):
+        case Call(op="convert", args=(inner,)):
             return _number(inner)
         case Call(op="add" | "subtract" as op, args=(left, right)):
             one, two = _number(left), _number(right)

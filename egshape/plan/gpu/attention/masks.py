@@ -22,6 +22,8 @@ from egshape.plan.ir.walk import children, dims, expressions
 LARGEST, MOST_PARTS = 1 << 28, 4
 """Up to here sums of so many indices are exact in 32 bits."""
 _UP = {"GE": 1, "GT": 1, "LE": -1, "LT": -1}
+_WIDE = 4
+"""Bytes of an integer that has room for all indices up to LARGEST."""
 _MANY = 1000.0
 """Below minus that a number is taken as one that masks."""
 
@@ -132,6 +134,8 @@ def _masking(expr: Expr) -> int:
 def _slopes(expr: Expr, row: str, column: str) -> tuple[int, int] | None:
     """What a step of row and column adds to an integer that is computed without wrapping; None if that varies."""
     if isinstance(expr, Index):
+        if itemsize(expr.dtype) < _WIDE:
+            return None  # it wraps where sizes are large
         steps = [coefficient(expr.dim, name) for name in (row, column)]
         if any(step is None or step.const is None for step in steps) or steps.count(None):
             return None
@@ -143,7 +147,7 @@ def _slopes(expr: Expr, row: str, column: str) -> tuple[int, int] | None:
         return None if one is None or two is None else (one[0] + sign * two[0], one[1] + sign * two[1])
     if isinstance(expr, Call) and expr.op == "convert":
         source, target = expr.args[0].dtype, expr.dtype
-        wider = is_integer(source) and source != "i1" and itemsize(target) >= itemsize(source) >= 4
+        wider = is_integer(source) and source != "i1" and itemsize(target) >= itemsize(source) >= _WIDE
         return _slopes(expr.args[0], row, column) if wider else None
     body = (Let("", expr),)
     names = {name for dim in dims(body) for name in dim.symbols()}
