@@ -6,8 +6,6 @@ the plan was made for, and reads vectors of vectors as a C++ library lays them o
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -15,9 +13,11 @@ import numpy as np
 
 from egshape.runtime.cuda.descriptors import DESCRIPTOR, FUNCTIONS, POINTER
 from tests.cuda.device import APART, Emulated
+from tests.cuda.library import Functions
 
 _P, _I, _L, _S = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t
 _SIGNATURES = {
+    "cudnnGetVersion": [],
     "cudnnGetLastErrorString": [_P, _S],
     "cudnnCreate": [_P],
     "cudnnDestroy": [_P],
@@ -36,9 +36,9 @@ REFUSED = 3000
 """The status of what is not supported."""
 
 
-class AttentionLibrary:
+class AttentionLibrary(Functions):
     """``engines``: whether each that is proposed makes a plan; ``fails``: what executions end with; ``starts``: whether
-    it does; ``workspace``: bytes that a call needs for each row. ``calls`` counts, ``ran`` has the sizes of runs."""
+    it does; ``workspace``: bytes that a call needs for each row. ``ran`` has the sizes of runs."""
 
     def __init__(
         self,
@@ -48,62 +48,36 @@ class AttentionLibrary:
         starts: bool = True,
         workspace: int = 4,
     ) -> None:
-        self.device, self.engines, self.fails, self.starts, self.workspace = device, engines, fails, starts, workspace
-        self.calls: Counter[str] = Counter()
-        self.faults: list[str] = []
-        self.objects: dict[int, dict[Any, Any]] = {}
+        self.engines, self.fails, self.starts, self.workspace = engines, fails, starts, workspace
         self.ran: list[tuple[int, ...]] = []
         self.stream = 0
-        self._next = 64
-        self._keep: list[object] = []
-        version = ctypes.CFUNCTYPE(_S)(lambda: 92800)
-        self._keep.append(version)
-        self.functions = {name: self._address(name) for name in FUNCTIONS if name in _SIGNATURES}
-        self.functions["cudnnGetVersion"] = ctypes.cast(version, _P).value or 0
-        device.keep(self)
+        super().__init__(device, {name: _SIGNATURES[name] for name in FUNCTIONS}, 5000)
 
-    def _address(self, name: str) -> int:
-        does: Callable[..., int | None] = getattr(self, f"_{name.removeprefix('cudnn').removeprefix('Backend')}")
+    def _cudnnGetVersion(self) -> int:
+        return 92800
 
-        def called(*arguments: Any) -> int:
-            self.calls[name] += 1
-            try:
-                return does(*[each or 0 for each in arguments]) or 0
-            except Exception as error:
-                self.faults.append(f"{name}: {error!r}")
-                return 5000
-
-        made = ctypes.CFUNCTYPE(_I, *_SIGNATURES[name])(called)
-        self._keep.append(made)
-        return ctypes.cast(made, _P).value or 0
-
-    def _new(self, place: int, values: dict[Any, Any]) -> None:
-        self._next += 8
-        self.objects[self._next] = values
-        ctypes.c_uint64.from_address(place).value = self._next
-
-    def _GetLastErrorString(self, place: int, size: int) -> None:
+    def _cudnnGetLastErrorString(self, place: int, size: int) -> None:
         ctypes.memmove(place, b"this is not supported\0", min(size, 22))
 
-    def _Create(self, place: int) -> int:
+    def _cudnnCreate(self, place: int) -> int:
         if self.starts:
             self._new(place, {"kind": "handle"})
         return 0 if self.starts else 1001
 
-    def _Destroy(self, handle: int) -> None:
+    def _cudnnDestroy(self, handle: int) -> None:
         assert self.objects.pop(handle)["kind"] == "handle"
 
-    def _SetStream(self, handle: int, stream: int) -> None:
+    def _cudnnSetStream(self, handle: int, stream: int) -> None:
         assert handle in self.objects
         self.stream = stream
 
-    def _CreateDescriptor(self, kind: int, place: int) -> None:
+    def _cudnnBackendCreateDescriptor(self, kind: int, place: int) -> None:
         self._new(place, {"kind": kind})
 
-    def _DestroyDescriptor(self, made: int) -> None:
+    def _cudnnBackendDestroyDescriptor(self, made: int) -> None:
         del self.objects[made]
 
-    def _SetAttribute(self, made: int, attribute: int, type: int, count: int, place: int) -> None:
+    def _cudnnBackendSetAttribute(self, made: int, attribute: int, type: int, count: int, place: int) -> None:
         raw = ctypes.string_at(place, count * _BYTES[type])
         width = _BYTES[type]
         words = [int.from_bytes(raw[k : k + width], "little", signed=True) for k in range(0, len(raw), width)]
@@ -115,7 +89,9 @@ class AttentionLibrary:
         else:
             self.objects[made][attribute] = words
 
-    def _GetAttribute(self, made: int, attribute: int, type: int, most: int, count: int, place: int) -> None:
+    def _cudnnBackendGetAttribute(
+        self, made: int, attribute: int, type: int, most: int, count: int, place: int
+    ) -> None:
         assert (attribute, type) == (202, DESCRIPTOR)
         found = self.engines[:most]
         ctypes.c_int64.from_address(count).value = len(found)
@@ -123,17 +99,17 @@ class AttentionLibrary:
             engine = ctypes.c_uint64.from_address(place + 8 * number).value
             self.objects[engine].update(works=works, graph=self.objects[made][201][0], done=True)
 
-    def _Finalize(self, made: int) -> int:
+    def _cudnnBackendFinalize(self, made: int) -> int:
         found = self.objects[made]
         found["done"] = True
         return REFUSED if found["kind"] == 5 and not self.objects[found[401][0]]["works"] else 0
 
-    def _GetExecutionPlanWorkspaceSize(self, handle: int, plan: int, pack: int, size: int) -> None:
+    def _cudnnGetExecutionPlanWorkspaceSize(self, handle: int, plan: int, pack: int, size: int) -> None:
         assert handle in self.objects
         shapes = self.objects[pack].get(1011) or [(1, 1, 2048, 1)]
         ctypes.c_size_t.from_address(size).value = self.workspace * shapes[0][2]
 
-    def _Execute(self, handle: int, plan: int, pack: int) -> int:
+    def _cudnnBackendExecute(self, handle: int, plan: int, pack: int) -> int:
         if self.fails:
             return self.fails
         given = self.objects[pack]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -40,31 +40,21 @@ REFUSED, NOT_INITIALIZED = 15, 1
 """The status of what is not supported, and of a handle that is none."""
 
 
-class Library:
-    """``refuses``: the heuristic finds nothing; ``fails``: what products end with; ``starts``: whether it does;
-    ``keeps``: takes nothing back. ``calls`` counts."""
+class Functions:
+    """Functions of a C library that is not there: methods of this object, by their names, at addresses. ``calls``
+    counts them, ``faults`` has what went wrong in them, ``objects`` what the library made, by handle."""
 
-    def __init__(
-        self, device: Emulated, refuses: bool = False, fails: int = 0, starts: bool = True, keeps: bool = False
-    ) -> None:
-        self.device, self.refuses, self.fails, self.starts, self.keeps = device, refuses, fails, starts, keeps
-        self.costs = [1]
-        """Of the algorithms that are proposed, in the order in which they are."""
-        self.broken: set[int] = set()
-        """Numbers of those that fail."""
-        self.used: list[int] = []
-        """Numbers of those that ran."""
-        self.asked: set[int] = set()
-        """How many were asked for."""
+    def __init__(self, device: Emulated, signatures: Mapping[str, Sequence[Any]], fault: int) -> None:
+        self.device, self._fault = device, fault
         self.calls: Counter[str] = Counter()
         self.faults: list[str] = []
-        self.objects: dict[int, dict[Any, int]] = {}
+        self.objects: dict[int, dict[Any, Any]] = {}
         self._keep: list[object] = []
         self._next = 64
-        self.functions = {name: self._address(name) for name in FUNCTIONS}
+        self.functions = {name: self._address(name, kinds) for name, kinds in signatures.items()}
         device.keep(self)
 
-    def _address(self, name: str) -> int:
+    def _address(self, name: str, kinds: Sequence[Any]) -> int:
         does: Callable[..., int | None] = getattr(self, f"_{name}")
 
         def called(*arguments: Any) -> int:
@@ -73,16 +63,35 @@ class Library:
                 return does(*[each or 0 for each in arguments]) or 0
             except Exception as error:
                 self.faults.append(f"{name}: {error!r}")
-                return 14
+                return self._fault
 
-        made = ctypes.CFUNCTYPE(_I, *_SIGNATURES[name])(called)
+        made = ctypes.CFUNCTYPE(_I, *kinds)(called)
         self._keep.append(made)
         return ctypes.cast(made, _P).value or 0
 
-    def _new(self, place: int, values: dict[Any, int]) -> None:
+    def _new(self, place: int, values: dict[Any, Any]) -> None:
         self._next += 8
         self.objects[self._next] = values
         ctypes.c_uint64.from_address(place).value = self._next
+
+
+class Library(Functions):
+    """``refuses``: the heuristic finds nothing; ``fails``: what products end with; ``starts``: whether it does;
+    ``keeps``: takes nothing back."""
+
+    def __init__(
+        self, device: Emulated, refuses: bool = False, fails: int = 0, starts: bool = True, keeps: bool = False
+    ) -> None:
+        self.refuses, self.fails, self.starts, self.keeps = refuses, fails, starts, keeps
+        self.costs = [1]
+        """Of the algorithms that are proposed, in the order in which they are."""
+        self.broken: set[int] = set()
+        """Numbers of those that fail."""
+        self.used: list[int] = []
+        """Numbers of those that ran."""
+        self.asked: set[int] = set()
+        """How many were asked for."""
+        super().__init__(device, {name: _SIGNATURES[name] for name in FUNCTIONS}, 14)
 
     def _cublasLtCreate(self, place: int) -> int:
         if self.starts:
