@@ -126,7 +126,8 @@ def _full_index(
     names={"stablehlo": "scatter"},
     doc="n inputs with n updates folded in by the region at the places that the index vectors name, in "
     "logical order "
-    "of the updates; an element that falls outside of the input is skipped. StableHLO spec: scatter.",
+    "of the updates; a window that does not lie in the input is skipped, all of it, as XLA does (the spec: what of it "
+    "lies outside). StableHLO spec: scatter.",
 )
 class Scatter:
     @staticmethod
@@ -166,22 +167,23 @@ def _places(
     window: dict[int, int],
     outer: Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each update element in logical order: its flat place in the input, and whether it lies inside."""
+    """For each update element in logical order: its flat place in the input, and whether its window lies inside."""
     flat = np.zeros(updates, np.int64)
     inside = np.ones(updates, np.bool_)
     for axis, whole in enumerate(shape):
         index = np.zeros(updates, np.int64)
+        size = updates[window[axis]] if axis in window else 1
         if axis in starts:
             start = np.clip(starts[axis], -(2**62), 2**62)  # far outside stays outside, and the sum does not wrap
             wide = [1] * len(updates)
-            for position, size in zip(outer, start.shape, strict=True):
-                wide[position] = size
-            index = index + start.reshape(wide)
+            for position, many in zip(outer, start.shape, strict=True):
+                wide[position] = many
+            begin = start.reshape(wide)
+            inside &= (begin >= 0) & (begin <= whole - size)
+            index = index + begin
         if axis in window:
             wide = [1] * len(updates)
-            wide[window[axis]] = updates[window[axis]]
-            index = index + np.arange(updates[window[axis]]).reshape(wide)
-        ok = (index >= 0) & (index < whole)
-        inside &= ok
-        flat = flat * whole + np.where(ok, index, 0)
+            wide[window[axis]] = size
+            index = index + np.arange(size).reshape(wide)
+        flat = flat * whole + np.where(inside, index, 0)
     return flat.reshape(-1), inside.reshape(-1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, product
+from egshape.dims import Dim, const, product
 from egshape.frontends.torch.emit import ONE, Emitter
 from egshape.frontends.torch.emit_elementwise import converted
 from egshape.frontends.torch.emit_moves import permuted
@@ -202,7 +202,7 @@ def _puts(region: Block) -> bool:
 
 
 def _places(e: Emitter, op: Op, x: Value, indices: Value, updates: Value) -> tuple[Any, Any]:
-    """For each element of the updates its place in the flat operand, and whether it lies inside."""
+    """For each element of the updates its place in the flat operand, and whether its window lies inside."""
     a = op.attrs
     starts = _starts(e, op, indices, x)
     rank = updates.type.rank
@@ -212,17 +212,19 @@ def _places(e: Emitter, op: Op, x: Value, indices: Value, updates: Value) -> tup
     flat = inside = None
     for axis, whole in enumerate(x.type.dims):
         place = None
+        size = updates.type.dims[window[axis]] if axis in window else const(1)
         if axis in starts:
             place = _spread(e, starts[axis], outer, rank)
+            last = e.call("le.Scalar", place, e.size(whole - size))
+            fits = e.call("bitwise_and.Tensor", e.call("ge.Scalar", place, 0), last)
+            inside = fits if inside is None else e.call("bitwise_and.Tensor", inside, fits)
         if axis in window:
-            line = _spread(e, e.line(updates.type.dims[window[axis]], "i64"), [window[axis]], rank)
+            line = _spread(e, e.line(size, "i64"), [window[axis]], rank)
             place = line if place is None else e.call("add.Tensor", place, line)
         place = e.constant(_zero(), "zero") if place is None else place
-        fits = e.call("bitwise_and.Tensor", e.call("ge.Scalar", place, 0), e.call("lt.Scalar", place, e.size(whole)))
-        inside = fits if inside is None else e.call("bitwise_and.Tensor", inside, fits)
         flat = place if flat is None else e.call("add.Tensor", e.call("mul.Tensor", flat, e.size(whole)), place)
-    if flat is None:
-        flat, inside = e.constant(_zero(), "zero"), e.call("eq.Scalar", e.constant(_zero(), "zero"), 0)
+    flat = e.constant(_zero(), "zero") if flat is None else flat
+    inside = e.call("ge.Scalar", flat, 0) if inside is None else inside
     full = e.sizes(updates.type.dims)
     return e.call("expand.default", flat, full), e.call("expand.default", inside, full)
 

@@ -13,7 +13,10 @@ from egshape.dims.core import of_atom
 from egshape.dims.functions import SHIPPED
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
-from egshape.lower.host.sizes import cannot_wrap, wraps
+from egshape.ir.graph import Graph
+from egshape.ir.text import parse_graph
+from egshape.lower.common.sizes import cannot_wrap
+from egshape.lower.host.sizes import wraps
 from egshape.lower.llvm.writer import Writer
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
@@ -127,3 +130,30 @@ def test_what_a_size_takes_is_written_once() -> None:
         size = bcast(size, symbol(name))
     wraps(w, unfolded(size))
     assert len(w.lines) < 1500
+
+
+DATA = """graph wrapping(%x: i64[n]) {{
+  symbols n = size(%x, 0)
+  check() {{relation="<=", sides=<1, n>, message="there must be some", args=<>, fact=""}}
+  %0: i64[] = dims() {{elements=<{size}>, shape=[], dtype=i64}}
+  %1: i64[n] = broadcast_in_dim(%0) {{dims=[], shape=<n>}}
+  %2: i64[n] = add(%x, %1)
+  return %2 as y
+}}"""
+
+
+def data_of(size: str) -> Graph:
+    """x + a size, which is a value of 64 bits."""
+    return parse_graph(DATA.format(size=size))
+
+
+@pytest.mark.parametrize(
+    "size", ["4611686018427387904*n", "n*n*n*n*n*n*n*n*n", "-9223372036854775808*n + 3", "6148914691236517205*n"]
+)
+def test_a_size_that_is_a_value_wraps(size: str) -> None:
+    """LLVM is not told that it does not: from that it would conclude that n is 1."""
+    function = compiled(data_of(size))
+    for n in (1, 2, 3, 4, 7, 128, 1000):
+        number = eval(size, {"n": n})
+        wanted = (number + 2**63) % 2**64 - 2**63
+        np.testing.assert_array_equal(function(np.zeros(n, np.int64)), np.full(n, wanted))

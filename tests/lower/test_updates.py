@@ -10,7 +10,7 @@ from egshape.plan.ir.program import Copy, Repeat, Run
 from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, data, graph_of, region
-from tests.lower.checking import check
+from tests.lower.checking import call, check, compiled
 
 N, M = symbol("n"), symbol("m")
 ONE = const(1)
@@ -170,3 +170,39 @@ def test_a_loop_whose_carried_sizes_grow():
         *([data("f32", (n, 3), 1), data("f32", (m,), 1)] for n, m in ((0, 0), (1, 0), (0, 3), (2, 7), (7, 33))),
         tolerance=1e-4,
     )
+
+
+def windows():
+    """Windows of three rows, each of all columns, added to x at one row each."""
+    b, k = BlockBuilder(), symbol("k")
+    x, where, u = (
+        argument(b, "x", "f32", [N, M]),
+        argument(b, "where", "i32", [k, 1]),
+        argument(b, "u", "f32", [k, 3, M]),
+    )
+    attrs = {
+        "update_window_dims": (1, 2),
+        "inserted_window_dims": (),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
+    return graph_of(b, b.add("scatter", [x, where, u], attrs, regions=(region(b, "add", "f32"),))[0])
+
+
+PLACES = [[0], [2], [-1], [3], [4], [5], [1, 1, 3], [2, -5, 2**31 - 1], [-(2**31)]]
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_a_window_that_is_partly_outside_changes_nothing(places):
+    x, u = data("f32", (5, 4), 1), data("f32", (len(places), 3, 4), 2)
+    where = np.array(places, np.int32)[:, None]
+    wanted = x.copy()
+    for row, window in zip(places, u, strict=True):
+        if 0 <= row <= 2:
+            with np.errstate(over="ignore"):
+                wanted[row : row + 3] += window
+    np.testing.assert_allclose(call(compiled(windows()), [x, where, u])[0], wanted, 1e-6)
+    check(windows(), [x, where, u], [x[:, :1].copy(), where, u[:, :, :1].copy()])
+    lax = pytest.importorskip("jax.lax", reason="XLA needs the extra jax")
+    numbers = lax.ScatterDimensionNumbers((1, 2), (), (0,))
+    np.testing.assert_allclose(lax.scatter_add(x, where, u, numbers, mode="drop"), wanted, 1e-6)

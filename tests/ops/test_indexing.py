@@ -113,12 +113,12 @@ def scatter_loops(
             place[axis] = value
         for axis, source in zip(operand_batch, indices_batch, strict=True):
             place[axis] = batch_index(batch, source, index_vector_dim)
-        offsets = iter(index[axis] for axis in update_window_dims)
-        place = [
-            p + (0 if axis in (*inserted_window_dims, *operand_batch) else next(offsets))
-            for axis, p in enumerate(place)
-        ]
-        if all(0 <= p < size for p, size in zip(place, x.shape, strict=True)):
+        dropped = (*inserted_window_dims, *operand_batch)
+        offsets = iter([index[axis] for axis in update_window_dims])
+        sizes = iter([updates.shape[axis] for axis in update_window_dims])
+        windows = [1 if axis in dropped else next(sizes) for axis in range(x.ndim)]
+        if all(0 <= p <= size - window for p, window, size in zip(place, windows, x.shape, strict=True)):
+            place = [p + (0 if axis in dropped else next(offsets)) for axis, p in enumerate(place)]
             out[tuple(place)] = combine(out[tuple(place)], updates[index])
     return out
 

@@ -301,7 +301,7 @@ class _Printer(Walk[Writer]):
 
     def index(self, expr: Index) -> str:
         """A size, converted."""
-        return self._value(expr, scalar.convert("i64", expr.dtype, self.w.signed(expr.dim)))
+        return self._value(expr, scalar.convert("i64", expr.dtype, self.w.signed_wrapped(expr.dim)))
 
     def test(self, dims: Sequence[Dim]) -> str:
         """All tests at once."""

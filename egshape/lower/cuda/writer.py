@@ -54,8 +54,11 @@ class Writer(Sizes):
     # -- sizes --------------------------------------------------------------------------------------------------------
 
     def number(self, value: int) -> str:
-        """A number of the type of sizes."""
-        return f"{value % 2**32}u" if self.narrow else f"{value}ll"
+        """A number of the type of sizes, of which as many bits count as that has."""
+        if self.narrow:
+            return f"{value % 2**32}u"
+        number = (value + 2**63) % 2**64 - 2**63
+        return f"{number}ll" if number > -(2**63) else f"({number + 1}ll - 1)"
 
     def times(self, one: str, two: str) -> str:
         """A product."""
@@ -65,13 +68,25 @@ class Writer(Sizes):
         """A sum."""
         return f"{one} + {two}"
 
-    def whole(self, dim: Dim, total: str) -> str:
+    def times_wrapped(self, one: str, two: str) -> str:
+        """A product of which the bits of the type count: one without a sign."""
+        return self.times(one, two) if self.narrow else f"(ui64){one} * (ui64){two}"
+
+    def plus_wrapped(self, one: str, two: str) -> str:
+        """A sum, the same."""
+        return self.plus(one, two) if self.narrow else f"(ui64){one} + (ui64){two}"
+
+    def whole(self, key: object, dim: Dim, total: str) -> str:
         """A name for what is none yet."""
-        return total if total.isidentifier() else self.keep(dim, self.place(total))
+        return total if total.isidentifier() else self.keep(key, self.place(total))
 
     def signed(self, dim: Dim) -> str:
         """A size as i64 or i32, which may be below 0."""
         return f"(i32){self.dim(dim)}" if self.narrow else self.dim(dim)
+
+    def signed_wrapped(self, dim: Dim) -> str:
+        """The same of a value of which 64 bits count."""
+        return self.signed(dim) if self.narrow else self.wrapped(dim)
 
     def relu(self, arg: Dim) -> str:
         """The size, 0 if it is below."""

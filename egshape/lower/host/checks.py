@@ -8,8 +8,9 @@ from egshape.dims import Dim, const, maximum, minimum
 from egshape.dims.core import is_nonnegative
 from egshape.dims.factors import linear_factors
 from egshape.ir.types import is_float
+from egshape.lower.common.sizes import LARGEST, cannot_wrap
 from egshape.lower.host.entry import Entry
-from egshape.lower.host.sizes import LARGEST, cannot_wrap, wraps
+from egshape.lower.host.sizes import wraps
 from egshape.lower.llvm import scalar
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckSizes, CheckValue

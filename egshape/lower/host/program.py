@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from egshape.ir.types import itemsize
+from egshape.lower.common.sizes import LARGEST
 from egshape.lower.host.callbacks import described
 from egshape.lower.host.checks import Checks
 from egshape.lower.host.cpu import Cpu
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.memory import Buffers
 from egshape.lower.host.objects import entry_in_parts, python_entry
-from egshape.lower.host.sizes import LARGEST
 from egshape.lower.host.steps import Steps
 from egshape.lower.host.target import Maker
 from egshape.lower.llvm.functions import text as functions_text

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from egshape.dims import Dim, FloorDiv, Relu, Symbol
+from egshape.dims import Dim, FloorDiv, Relu
+from egshape.lower.common.sizes import cannot_wrap
 from egshape.lower.llvm.writer import Writer
 
-LARGEST = float(2**46)
-"""Bytes that a buffer may have, and the size that an axis may have: beyond, no address computation would be safe."""
 EXACT = float(2**62)
 """What no part of a size may exceed, so that nothing wraps on the way to its value."""
-
-
-def cannot_wrap(dim: Dim) -> bool:
-    """Whether a size is a number of 64 bits, or a small multiple of symbols, which are at most ``LARGEST``, plus a
-    constant."""
-    if dim.const is not None:
-        return -(2**63) <= dim.const < 2**63
-    return len(dim.terms) < 16 and all(
-        abs(factor) < 2**10 and all(isinstance(atom, Symbol) and power == 1 for atom, power in mono) and len(mono) < 2
-        for mono, factor in dim.terms
-    )
 
 
 def magnitude(w: Writer, dim: Dim) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from egshape.lower.common.sizes import LARGEST
 from egshape.lower.host.callbacks import Callbacks
 from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.memory import Buffers
-from egshape.lower.host.sizes import LARGEST
 from egshape.lower.host.target import Target
 from egshape.lower.llvm import scalar
 from egshape.plan.analysis.memory import touched

@@ -269,7 +269,7 @@ class KernelWriter(Walk[Writer]):
 
     def index(self, expr: Index) -> str:
         """A size, wrapped or rounded."""
-        w, value = self.w, self.w.dim(expr.dim)
+        w, value = self.w, self.w.wrapped(expr.dim)
         if is_float(expr.dtype):
             return scalar.convert(w, "i64", expr.dtype, value)
         bits = 8 * itemsize(expr.dtype)

@@ -62,8 +62,8 @@ class Writer(Sizes):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     def number(self, value: int) -> str:
-        """A number."""
-        return str(value)
+        """A number, of which 64 bits count."""
+        return str((value + 2**63) % 2**64 - 2**63)
 
     def times(self, one: str, two: str) -> str:
         """A product."""
@@ -72,6 +72,14 @@ class Writer(Sizes):
     def plus(self, one: str, two: str) -> str:
         """A sum."""
         return self.value(f"add nsw i64 {one}, {two}")
+
+    def times_wrapped(self, one: str, two: str) -> str:
+        """A product of which 64 bits count."""
+        return self.value(f"mul i64 {one}, {two}")
+
+    def plus_wrapped(self, one: str, two: str) -> str:
+        """A sum of which 64 bits count."""
+        return self.value(f"add i64 {one}, {two}")
 
     def symbol(self, symbol: Symbol) -> str:
         """Its i64; of one that changes while the function runs, what is stored now."""

@@ -263,8 +263,8 @@ def scatter(p: Steps, op: Op) -> None:
     a, shape = op.attrs, inputs[0].type.dims
     at, wrap = p.nest(updates[0].type.dims)
     batch = tuple(index for axis, index in enumerate(at) if axis not in a["update_window_dims"])
-    place, binds = _scatter_place(p, op, at, batch)
-    tests = Test(tuple(test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)))
+    place, starts, binds = _scatter_place(p, op, at, batch)
+    tests = Test(tuple(test for axis, at_ in starts.items() for test in (at_, shape[axis] - _window(op, axis) - at_)))
     flat = linear(tuple(place), shape)
     if not p.target.in_order and not a["unique"] and all(updates[0].type.dims[k].const == 1 for k in _whole(op)):
         numbers = Buffer(f"{out[0].name}.targets", "i64", product(updates[0].type.dims), "temp")
@@ -350,7 +350,19 @@ def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> t
     return tuple(body)
 
 
-def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], list[Stmt]]:
+def _window(op: Op, axis: int) -> Dim:
+    """How many elements of an axis of the operand a window has."""
+    a = op.attrs
+    kept = [
+        each
+        for each in range(op.operands[0].type.rank)
+        if each not in (*a["inserted_window_dims"], *a["operand_batch"])
+    ]
+    return op.operands[-1].type.dims[a["update_window_dims"][kept.index(axis)]] if axis in kept else const(1)
+
+
+def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], dict[int, Dim], list[Stmt]]:
+    """Where an update goes, where its window begins along the axes that have indices, and what reads these."""
     a, count = op.attrs, len(op.operands) // 2
     rank = op.operands[0].type.rank
     dropped = (*a["inserted_window_dims"], *a["operand_batch"])
@@ -361,11 +373,12 @@ def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[
     for left, right in zip(a["operand_batch"], a["indices_batch"], strict=True):
         place[left] = batch[right - (right > a["index_vector_dim"])]
     binds: list[Stmt] = []
+    starts: dict[int, Dim] = {}
     for k, axis in enumerate(a["scatter_dims_to_operand_dims"]):
-        name = p.name("g")
-        binds.append(LetIndex(name, index_vector(p, op, op.operands[count], batch, k)))
-        place[axis] = place[axis] + symbol(name)
-    return place, binds
+        starts[axis] = symbol(p.name("g"))
+        binds.append(LetIndex(name_of(starts[axis]), index_vector(p, op, op.operands[count], batch, k)))
+        place[axis] = place[axis] + starts[axis]
+    return place, starts, binds
 
 
 def _sort(p: Steps, op: Op) -> None:

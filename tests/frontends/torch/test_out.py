@@ -27,6 +27,7 @@ from tests.frontends.torch.networks import NETWORKS
 from tests.frontends.torch.running import exported, tensors_of, torch
 from tests.frontends.torch.test_programs import Counting
 from tests.fuzz.engine import program
+from tests.lower.test_updates import PLACES, windows
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -374,3 +375,14 @@ def test_a_file_keeps_names_of_sizes_and_facts(tmp_path: Path) -> None:
     assert [str(value.type) for value in again.inputs] == ["f32[b, s]", "f32[s]"]
     assert [str(each) for each in again.facts.statements()] == ["s <= 4*b"]
     assert again.facts.symbol("b").likely == (32,)
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_a_scatter_of_windows(places: list[int]) -> None:
+    graph = windows()
+    rng = np.random.default_rng(3)
+    arrays = [rng.normal(size=size).astype(np.float32) for size in ((5, 4), (len(places), 3, 4))]
+    arrays.insert(1, np.array(places, np.int32)[:, None])
+    (wanted,) = interpret(graph, arrays)
+    (found,) = results_of(egshape.torch.module(graph)(*map(torch.from_numpy, arrays)))
+    np.testing.assert_allclose(found.numpy(), wanted, 1e-6)
