@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
@@ -18,6 +19,7 @@ from tests.fuzz.engine import program
 from tests.fuzz.maker import arrays_at, bearable, variations
 from tests.lower.checking import check_model
 from tests.lower.oracle import verdict, widened
+from tests.lower.test_sizes import data_of
 
 WIDE = ("gpt_kv_concat", "moe_topk")
 """Models that also run with indices of 64 bits everywhere."""
@@ -49,6 +51,17 @@ def test_indices_of_64_bits(name: str, shared_models: Path, texts: Texts, monkey
 
     monkeypatch.setattr(narrow, "narrowed", unchanged)
     checked(name, shared_models, texts, ORDERS[:1])
+
+
+@pytest.mark.parametrize("size", ["4611686018427387904*n", "n*n*n*n*n*n*n*n*n"])
+def test_a_size_that_is_a_value_wraps(size: str, texts: Texts) -> None:
+    device = TextDevice(texts)
+    function = compiled(data_of(size), device)
+    texts.compile(device.kernels)
+    for n in (1, 2, 7, 1000):
+        wanted = (eval(size, {"n": n}) + 2**63) % 2**64 - 2**63
+        np.testing.assert_array_equal(function(np.zeros(n, np.int64)), np.full(n, wanted))
+    assert not device.faults
 
 
 @pytest.mark.long_but("3000")

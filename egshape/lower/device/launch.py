@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from egshape.dims import Dim, const, symbol
 from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
+from egshape.lower.common.sizes import cannot_wrap
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.lower.device import attend, gemm
 from egshape.lower.device.calls import Calls
@@ -15,6 +16,7 @@ from egshape.lower.device.decide import Decider
 from egshape.lower.device.memory import Memory
 from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
+from egshape.lower.host.sizes import wraps
 from egshape.plan.analysis.work import flops, traffic
 from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Buffer, Kernel
@@ -73,6 +75,8 @@ class Launcher:
             fits = "true"
             for dim in launch.fits:
                 fits = w.value(f"and i1 {fits}, {w.value(f'icmp sge i64 {w.dim(dim)}, 0')}")
+                if not cannot_wrap(dim):
+                    fits = w.value(f"and i1 {fits}, {w.value(f'xor i1 {wraps(w, dim)}, true')}")
             with w.when(fits):
                 self._launched(step, launch)
             with w.when(w.value(f"xor i1 {fits}, true")):
