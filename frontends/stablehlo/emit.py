@@ -42,7 +42,7 @@ from egshape.frontends.stablehlo.emit_text import (
     string,
     type_text,
 )
-from egshape.frontends.stablehlo.parse import libraries
+from egshape.frontends.stablehlo.parse import context_of, libraries
 from egshape.frontends.stablehlo.ranks import STAR, ranked, unranked
 from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
 from egshape.ir.calls import closed, function_key, unread_sizes
@@ -79,7 +79,7 @@ def bytecode(text: str) -> bytes:
         raise Unsupported("MLIR bytecode cannot hold a value of unknown rank", hint="save the model as .mlir")
     hlo = libraries()
     out = io.BytesIO()
-    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+    with context_of(hlo) as context:
         hlo.ir.Module.parse(text, context).operation.write_bytecode(out)
     return out.getvalue()
 
@@ -102,7 +102,7 @@ def _for_us_only(graph: Graph, op: Op) -> bool:
 def check(text: str) -> None:
     """Parse and verify a module with jaxlib. Raises EgshapeError with jaxlib's message."""
     hlo = libraries()
-    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+    with context_of(hlo) as context:
         try:
             hlo.ir.Module.parse(ranked(text).text if STAR in text else text, context)
         except Exception as error:  # MLIRError and ValueError

@@ -53,6 +53,15 @@ def libraries() -> SimpleNamespace:
 
 
 @contextmanager
+def context_of(hlo: SimpleNamespace) -> Iterator[Any]:
+    """A context of MLIR as jax makes it, for as long as the block, with an unknown location. It starts no threads:
+    jax's contexts share a pool of threads, which a forked process has not, and would wait for."""
+    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+        context.enable_multithreading(False)
+        yield context
+
+
+@contextmanager
 def parsed(
     source: str | bytes, name: str, ranks: Mapping[str, int] | None = None
 ) -> Iterator[tuple[SimpleNamespace, Any]]:
@@ -63,7 +72,7 @@ def parsed(
     hlo = libraries()
     if isinstance(source, bytes | bytearray | memoryview):
         source = _recognised(bytes(source), name)
-    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+    with context_of(hlo) as context:
         context.allow_unregistered_dialects = True  # an op that nothing here reads is an error of ours, with its name
         yield hlo, _legalized(hlo, _parse(hlo, context, source, name, ranks), name)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from egshape.frontends.stablehlo.parse import libraries
+from egshape.frontends.stablehlo.parse import context_of, libraries
 
 _SYMBOL = re.compile(r'(?<!custom_call )@(?:([A-Za-z_][\w$.]*)|"((?:[^"\\]|\\.)*)")')
 """A function of the module; what a call of foreign code names is none, though it looks like one."""
@@ -93,7 +93,7 @@ class Parts:
 def parts(text: str) -> Parts:
     """Take a module of one op apart, in MLIR's generic form."""
     hlo = libraries()
-    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+    with context_of(hlo) as context:
         module = hlo.ir.Module.parse(text, context)
         ops = {view.operation.attributes["sym_name"].value: view.operation for view in module.body.operations}
         main = ops.pop("main")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -484,3 +486,21 @@ def test_values_have_the_names_of_the_text() -> None:
     assert "%scaled" in str(result.explain_value("%scaled"))
     assert result.explain("%sorted_1.0", "arg0.0").status == "proved"
     assert any(row.name == "%doubled" for row in egshape.api.shapes_table(graph).values)
+
+
+FORKED = """
+import multiprocessing, egshape
+MODULE = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+def read(_):
+    return len(egshape.load(MODULE).inputs)
+read(0)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(pool.map_async(read, [0]).get(timeout=60))
+"""
+
+
+@pytest.mark.long
+def test_a_forked_process_reads_as_well() -> None:
+    """The threads of jax's contexts are not there."""
+    run = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120, check=False)
+    assert run.stdout == "[1]\n", run.stderr
