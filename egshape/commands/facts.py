@@ -44,7 +44,7 @@ def facts(
     """Print what is known of the sizes of MODEL's inputs.
 
     Facts are stated, assumed or derived. Other commands start from them with --facts F.json."""
-    check_target(output, model=False)
+    check_target(output, model=False, source=model)
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     known = optimized(graph, assume, facts=read_facts(facts, likely), rules=rules, validate=False).derived
     if output is not None:

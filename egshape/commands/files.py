@@ -200,10 +200,12 @@ def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]
     return array.view(numpy_dtype(dtype))
 
 
-def check_target(output: str | Path | None, *, model: bool = True, source: str = "") -> None:
+def check_target(
+    output: str | Path | None, *, model: bool = True, source: str = "", **others: str | Path | None
+) -> None:
     """Raises EgshapeError, before any work is done, where a file cannot be written; ``model``: its name says a
-    format; ``source``: a model, which something else must not be written over. Says that a folder will be made for
-    it."""
+    format; ``source``: a model, which something else must not be written over; ``others``: further files that it must
+    not be, by what they are. Says that a folder will be made for it."""
     from egshape.frontends.registry import form_of
 
     if output is None or output == "-":
@@ -213,8 +215,11 @@ def check_target(output: str | Path | None, *, model: bool = True, source: str =
         form_of(path)
     elif path.is_dir():
         raise EgshapeError("is a folder", where=str(path), hint="give a file name", code="usage")
-    if source and is_same(source, path):
-        raise EgshapeError("would be written over the model", where=str(path), hint="give another name", code="usage")
+    for what, other in (("model", source), *others.items()):
+        if other and is_same(str(other), path):
+            raise EgshapeError(
+                f"would be written over the {what}", where=str(path), hint="give another name", code="usage"
+            )
     folder = next(each for each in path.absolute().parents if each.exists())
     if not folder.is_dir():
         raise EgshapeError(f"cannot be written: {folder} is no folder", where=str(path), code="write")
@@ -226,7 +231,10 @@ def check_target(output: str | Path | None, *, model: bool = True, source: str =
 
 def is_same(model: str, path: str | Path) -> bool:
     """Whether a file to write is the model's own; neither need be there."""
-    return Path(path).exists() and Path(model).exists() and Path(path).samefile(model)
+    one, two = Path(model), Path(path)
+    if "-" in (model, str(path)):
+        return False
+    return two.samefile(one) if one.exists() and two.exists() else one.absolute() == two.absolute()
 
 
 def save_model(

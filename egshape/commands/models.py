@@ -113,7 +113,7 @@ def optimize(
 
     OUT may be MODEL: the whole of the new file then takes the place of the old one, once it has been compared."""
     check_target(output)
-    check_target(report, model=False, source=model)
+    check_target(report, model=False, source=model, result=output)
     if report is not None and report.suffix in (".html", ".svg", ".png"):
         raise EgshapeError(
             "is JSON, not a page or a picture",
@@ -225,7 +225,7 @@ def run(
     MODEL may be a file that `egshape compile` wrote."""
     from egshape import api
 
-    check_target(output, model=False, source=model)
+    check_target(output, model=False, source=model, inputs=inputs)
     if (assume and no_optimize) or (model.endswith(".egx") and (assume or annotate or annotate_file)):
         raise EgshapeError(
             "what is assumed or said of types goes with optimizing",

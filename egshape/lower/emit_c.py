@@ -37,7 +37,7 @@ def write(
     threads: int,
 ) -> list[Path]:
     """Write ``NAME.h`` and ``libNAME.so`` to a folder; their paths. Raises EgshapeError if they cannot be linked."""
-    name = re.sub(r"\W", "_", manifest["name"]) or "model"
+    name = re.sub(r"\W", "_", manifest["name"], flags=re.ASCII) or "model"
     name = f"m_{name}" if name[0].isdigit() else name
     with tempfile.TemporaryDirectory() as scratch:
         weights = Path(scratch, "weights.bin")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from egshape.cli import main
@@ -42,12 +43,23 @@ def test_a_folder_that_is_made_is_said(small: str, tmp_path: Path, capsys: Captu
 
 
 @pytest.mark.parametrize(
-    "command", [["compile", "-o"], ["optimize", "--report"], ["run", "--inputs", "in.npz", "-o"]], ids=" ".join
+    "command",
+    [["compile", "-o"], ["facts", "-o"], ["optimize", "--report"], ["run", "--inputs", "in.npz", "-o"]],
+    ids=" ".join,
 )
 def test_a_model_is_not_written_over(command: list[str], small: str, capsys: Captured) -> None:
     name, *options = command
     assert "would be written over the model" in fails(capsys, 2, name, small, *options, small)
     assert Path(small).read_text() == SMALL
+
+
+def test_nothing_else_is_written_over(small: str, tmp_path: Path, capsys: Captured) -> None:
+    new, arrays = str(tmp_path / "new.mlir"), str(tmp_path / "in.npz")
+    assert "would be written over the result" in fails(capsys, 2, "optimize", small, "-o", new, "--report", new)
+    np.savez(arrays, x=np.ones(3, np.float32))
+    before = Path(arrays).read_bytes()
+    assert "would be written over the inputs" in fails(capsys, 2, "run", small, "--inputs", arrays, "-o", arrays)
+    assert Path(arrays).read_bytes() == before and not Path(new).exists()
 
 
 def test_report_in_a_folder_that_is_one(small: str, tmp_path: Path, capsys: Captured) -> None:

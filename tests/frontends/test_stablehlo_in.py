@@ -492,7 +492,7 @@ FORKED = """
 import multiprocessing, egshape
 MODULE = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
 def read(_):
-    return len(egshape.load(MODULE).inputs)
+    return len(egshape.load(MODULE, format="stablehlo").inputs)
 read(0)
 with multiprocessing.get_context("fork").Pool(1) as pool:
     print(pool.map_async(read, [0]).get(timeout=60))

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,12 @@ def test_a_program_in_cpp(program, n):
 def test_a_failed_check_in_cpp(program):
     _, _, done = run(program, 65)
     assert done.returncode == 1 and done.stderr.strip() == "65 rows are too many"
+
+
+def test_a_name_that_is_no_identifier(tmp_path):
+    graph = replace(dense(), name="réseau 1")
+    compile_function(graph).save(tmp_path, "c")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["libr_seau_1.so", "r_seau_1.h"]
 
 
 def test_the_example(tmp_path):

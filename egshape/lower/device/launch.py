@@ -158,4 +158,4 @@ class Launcher:
 
 
 def _identifier(kernel: Kernel) -> str:
-    return "".join(each if each.isalnum() else "_" for each in kernel.label)
+    return "".join(each if each.isascii() and each.isalnum() else "_" for each in kernel.label)
