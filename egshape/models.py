@@ -51,8 +51,9 @@ def load(
 
 def _loaded(model: Model | Graph, format: str | None, forms: Forms | None, names: Sequence[str]) -> Graph:
     if isinstance(model, str | Path):
-        if model == "":
-            raise InvalidInput("is an empty file name", where=repr(model), hint="give the name of a file")
+        if model == "" or "\0" in str(model):
+            kind = "holds a character 0" if model else "is an empty file name"
+            raise InvalidInput(kind, where=repr(model), hint="give the name of a file")
         path = Path(model)
         return registry.of_form(registry.form_of(path, format)).read(path, path.name, forms)
     if isinstance(model, bytes):

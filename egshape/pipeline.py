@@ -104,11 +104,7 @@ def run_stages(
     graph, a fault of the engine or of ours give the graph as it came, with a note."""
     deadlines = deadlines or Deadlines.of(limits)
     likely = likely_sizes(facts, [each.name for each in graph.body.symbols])
-    places = order_of_symbols(graph.body.symbols, graph.inputs)
-
-    def order(name: str) -> tuple[tuple[int, int], str]:
-        return places.get(name, (3, 0)), name
-
+    order = _Order(order_of_symbols(graph.body.symbols, graph.inputs))
     budget = Budget(
         nodes=limits.nodes,
         memory_mb=deadlines.memory_mb,
@@ -139,6 +135,16 @@ def run_stages(
         return done
     with tracer.stage("validate"):
         return replace(done, verdict=validate(graph, done.graph, facts, deadlines, tolerance(done.outcome)))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """By which of equal names one is taken: places of symbols, then their names."""
+
+    places: Mapping[str, tuple[int, int]]
+
+    def __call__(self, name: str) -> tuple[tuple[int, int], str]:
+        return self.places.get(name, (3, 0)), name
 
 
 class Road:

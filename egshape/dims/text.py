@@ -37,6 +37,12 @@ DECLARED: ContextVar[Mapping[str, Function]] = ContextVar("DECLARED", default=Ma
 _VARIADIC: dict[str, Callable[..., Dim]] = {"min": minimum, "max": maximum}
 
 
+MOST_DIGITS = 1000
+"""Of a number that is read."""
+_LONGEST_SHOWN = 2000
+"""Characters of a text that an error repeats."""
+
+
 @dataclass(frozen=True)
 class Definedness:
     """What an expression as written needs in order to have a value.
@@ -61,7 +67,7 @@ class Scanner:
     def fail(self, cause: str, hint: str = "") -> NoReturn:
         """Raise ParseError at the current column (counted from 1)."""
         raise ParseError(
-            f"cannot read {self.text!r}: {cause}",
+            f"cannot read {_shown(self.text)}: {cause}",
             where=f"column {self.pos + 1}",
             hint=hint,
         )
@@ -115,7 +121,7 @@ class Scanner:
             self.fail(f"expected an integer, found {self.rest()}")
         self.pos = match.end()
         self._skip()
-        return -int(match[0]) if negative else int(match[0])
+        return -self._number(match[0]) if negative else self._number(match[0])
 
     def name(self) -> str:
         """A symbol's name."""
@@ -150,7 +156,18 @@ class Scanner:
                 value = floordiv(value, right) if operator == "//" else mod(value, right)
         return value
 
+    def _number(self, digits: str) -> int:
+        if len(digits) > MOST_DIGITS:
+            self.fail(f"a number of {len(digits)} digits", f"{MOST_DIGITS} are read")
+        return int(digits)
+
     def _factor(self) -> Dim:
+        try:
+            return self._plain_factor()
+        except RecursionError:
+            self.fail("it is nested too deeply", "write it with fewer parentheses")
+
+    def _plain_factor(self) -> Dim:
         if self.accept("-"):
             return -self._factor()
         if self.accept("+"):
@@ -163,7 +180,7 @@ class Scanner:
         if number:
             self.pos = number.end()
             self._skip()
-            return const(int(number[0]))
+            return const(self._number(number[0]))
         quoted = self.text.startswith("`", self.pos)
         name = self.name()
         if not quoted and self.peek() == "(":
@@ -204,6 +221,10 @@ class Scanner:
     def _needs_nonzero(self, dim: Dim) -> None:
         if not is_positive(dim) and not is_positive(-dim):
             self.conditions[Definedness("nonzero", dim)] = None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
 
 
 def parse(text: str) -> Dim:

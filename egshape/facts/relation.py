@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from egshape.dims import Definedness, Dim, const, is_nonnegative, maximum, minimum, quote_name
 from egshape.dims.text import Scanner
-from egshape.errors import UndefinedSize
+from egshape.errors import InvalidInput, UndefinedSize
 from egshape.facts.intervals import Interval, Ranges, complement, contains, normalized, to_text
 
 _SWAPPED = {">=": "<=", ">": "<"}
@@ -150,7 +150,15 @@ def parse_facts(text: str) -> tuple[Relation | Likely, ...]:
 
 def several(texts: str | Iterable[str]) -> tuple[str, ...]:
     """The texts given; a text alone is one, not its letters."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+    if isinstance(texts, str):
+        return (texts,)
+    found: tuple[object, ...] = (texts,)
+    if isinstance(texts, Iterable) and not isinstance(texts, bytes | Mapping):
+        found = tuple(texts)
+    for each in found:
+        if not isinstance(each, str):
+            raise InvalidInput(f"{each!r} is no text of a fact", where="facts", hint="give texts, as 'n % 8 == 0'")
+    return tuple(each for each in found if isinstance(each, str))
 
 
 def parse_relation(text: str) -> Relation:

@@ -101,8 +101,8 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
         raise _refusal(f"is no artifact, or a damaged one: {error}", path) from None
     count = manifest["threads"] if threads is None else threads
-    if not 1 <= count <= _MOST_THREADS:
-        raise _refusal(f"threads must be 1 to {_MOST_THREADS}, not {count}", path)
+    if not isinstance(count, int) or not 1 <= count <= _MOST_THREADS:
+        raise _refusal(f"threads must be a whole number, 1 to {_MOST_THREADS}, not {count!r}", path)
     general, *others = [restored(*each, count, device, where=str(path)) for each in programs]
     if not others:
         return general

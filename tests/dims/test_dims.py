@@ -190,3 +190,19 @@ def test_parse_errors_name_column_and_cause(text: str, column: int, cause: str) 
     with pytest.raises(ParseError, match=cause) as info:
         parse(text)
     assert info.value.where == f"column {column}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(" * 3000 + "a" + ")" * 3000, "nested too deeply"),
+        ("-" * 5000 + "a", "nested too deeply"),
+        ("max(" * 3000 + "a" + ", b)" * 3000, "nested too deeply"),
+        ("1" + "0" * 6000 + "*a", "a number of 6001 digits"),
+    ],
+    ids=["parentheses", "signs", "functions", "digits"],
+)
+def test_what_is_too_large_to_read(text: str, said: str) -> None:
+    with pytest.raises(ParseError, match=said):
+        parse(text)
+    assert str(parse("(" * 60 + "a" + ")" * 60)) == "a"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from egshape.facts.intervals import (
     normalized,
     preimage,
 )
+from egshape.facts.relation import several
 
 EVERY_KIND = "h % 8 == 0; a + b == 1024; n in [1,32] or [64,96]; m in {16, 64}; likely s = 128, 512; x.0 == y.1"
 
@@ -196,3 +198,9 @@ def test_facts_print_as_text_that_reads_back() -> None:
     facts = Facts.parse(text, assumed=True)
     assert str(facts) == text and Facts.parse(str(facts), assumed=True) == facts
     assert str(Facts()) == ""
+
+
+@pytest.mark.parametrize("wrong", [3, None, [None], b"b == 3", {"b": 3}], ids=repr)
+def test_what_is_no_text_of_a_fact(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="is no text of a fact"):
+        several(wrong)

@@ -490,7 +490,7 @@ def test_values_have_the_names_of_the_text() -> None:
 
 FORKED = """
 import multiprocessing, egshape
-MODULE = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+MODULE = b"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
 def read(_):
     return len(egshape.load(MODULE, format="stablehlo").inputs)
 read(0)

@@ -146,3 +146,6 @@ def test_threads_of_a_loaded_function(whole):
         found = load(whole, threads)
         assert found.threads == threads
         np.testing.assert_array_equal(found(x, w)[0], wanted[0])
+    for wrong in ("2", 1.5, 0):
+        with pytest.raises(RunError, match="threads must be a whole number, 1 to 1024"):
+            load(whole, wrong)

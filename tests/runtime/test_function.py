@@ -116,6 +116,13 @@ def test_calls_of_all_kinds_in_turn(graph):
                 function(x, np.ones((4, 2), np.float64), out=[np.empty(shape, np.float32)])
 
 
+@pytest.mark.parametrize("size", [2**64 + 3, 2**63, -1, 2.5, "3"])
+def test_a_shape_that_is_none(function, size):
+    with pytest.raises(EgshapeError, match="sizes are 0 to"):
+        function.result_shapes((size, 4), (4, 5))
+    assert function.result_shapes((np.int64(3), 4), (4, 5)) == ((3, 5), (3,))
+
+
 def product():
     """tanh(x @ w)."""
     b = BlockBuilder()

@@ -30,6 +30,8 @@ from egshape.runtime.core.torch_tensors import (
     written_array_of,
 )
 
+_LARGEST = 2**63
+
 
 class CompiledFunction(CompiledProgram):
     """Calls native code on arrays in input order or by name; gives one array, or a tuple in output order.
@@ -160,6 +162,9 @@ class CompiledFunction(CompiledProgram):
         ):
             if len(shape) != rank:
                 raise self._failure(f"input {name!r} wants rank {rank}, got an array of rank {len(shape)}", "input", "")
+            for size in shape:
+                if not isinstance(size, int | np.integer) or not 0 <= size < _LARGEST:
+                    raise self._failure(f"input {name!r} has a size {size!r}: sizes are 0 to 2**63 - 1", "input", "")
         late = [output.name for output in self._outputs if output.late]
         if late:
             raise self._failure(f"the shape of {', '.join(late)} depends on data", "input", "")

@@ -32,7 +32,8 @@ def ordered(
         if name in found:
             raise failure(f"the input {name!r} is given twice, in order and by name{_listed(inputs)}", "input", "")
         if name not in inputs:
-            raise failure(f"there is no input {name!r}{_listed(inputs)}", "input", "")
+            why = "; out= is for native code alone, and this runs in Python" if name == "out" else ""
+            raise failure(f"there is no input {name!r}{_listed(inputs)}{why}", "input", "")
         found[name] = item
     missing = [repr(name) for name in inputs if name not in found]
     if missing:
