@@ -96,12 +96,18 @@ def _remainder(scope: ElementScope, x: Dim, d: Dim) -> Element:
     return None if quotient is None else x - d * quotient
 
 
-def _maximum(scope: ElementScope, x: Dim, y: Dim) -> Dim:
+def _larger(scope: ElementScope, dtype: str, x: Dim, y: Dim) -> Dim:
+    low, _ = integer_range(dtype)
+    if low in (x.const, y.const):
+        return y if x.const == low else x
     known = _ordered(scope, y, x)
     return maximum(x, y) if known is None else x if known else y
 
 
-def _minimum(scope: ElementScope, x: Dim, y: Dim) -> Dim:
+def _smaller(scope: ElementScope, dtype: str, x: Dim, y: Dim) -> Dim:
+    _, high = integer_range(dtype)
+    if high in (x.const, y.const):
+        return y if x.const == high else x
     known = _ordered(scope, x, y)
     return minimum(x, y) if known is None else x if known else y
 
@@ -356,8 +362,8 @@ FUNCTIONS: Mapping[str, Rule] = {
     "fit": lambda scope, dtype, x: fitted(scope, x, dtype),
     "quotient": _logic(truncated_division),
     "remainder": _logic(_remainder),
-    "larger": _logic(_maximum),
-    "smaller": _logic(_minimum),
+    "larger": _larger,
+    "smaller": _smaller,
     "sign": _logic(_sign_of),
     "absolute": _logic(_abs),
     "power": _power,

@@ -8,6 +8,7 @@ pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
 
 import numpy as np
 
+import egshape
 from egshape.dims import Atom, Call, Dim, bcast, const, minimum, symbol
 from egshape.dims.core import of_atom
 from egshape.dims.functions import SHIPPED
@@ -157,3 +158,23 @@ def test_a_size_that_is_a_value_wraps(size: str) -> None:
         number = eval(size, {"n": n})
         wanted = (number + 2**63) % 2**64 - 2**63
         np.testing.assert_array_equal(function(np.zeros(n, np.int64)), np.full(n, wanted))
+
+
+@pytest.mark.parametrize(("op", "limit"), [("minimum", 2**63 - 1), ("maximum", -(2**63))])
+def test_the_limit_of_a_dtype_limits_nothing(op: str, limit: int) -> None:
+    """JAX clips indices by the largest number there is."""
+    pytest.importorskip("jaxlib", reason="reading StableHLO needs the extra stablehlo")
+    text = f"""func.func @main(%x: tensor<?xi32>) -> tensor<i64> {{
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+      %0 = stablehlo.convert %n : (tensor<i32>) -> tensor<i64>
+      %1 = stablehlo.constant dense<-1> : tensor<i64>
+      %2 = stablehlo.add %0, %1 : tensor<i64>
+      %3 = stablehlo.constant dense<{limit}> : tensor<i64>
+      %4 = stablehlo.{op} %2, %3 : tensor<i64>
+      %5 = stablehlo.{op} %3, %4 : tensor<i64>
+      return %5 : tensor<i64>
+    }}"""
+    graph = egshape.load(text.encode(), format="stablehlo")
+    for each in (graph, egshape.optimize(graph).graph):
+        function = compiled(each)
+        assert [int(function(np.zeros(n, np.int32))) for n in (0, 1, 5)] == [-1, 0, 4]
