@@ -199,7 +199,7 @@ def test_a_window_that_is_partly_outside_changes_nothing(places):
     wanted = x.copy()
     for row, window in zip(places, u, strict=True):
         if 0 <= row <= 2:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 wanted[row : row + 3] += window
     np.testing.assert_allclose(call(compiled(windows()), [x, where, u])[0], wanted, 1e-6)
     check(windows(), [x, where, u], [x[:, :1].copy(), where, u[:, :, :1].copy()])

@@ -15,8 +15,8 @@ from egshape.dims.theory import divide
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import is_elementwise, reshape_is_affine
 from egshape.plan.analysis.known import Known
-from egshape.plan.form.emitters import loops
 from egshape.plan.form.epilogue import ENDLESS, readers
+from egshape.plan.form.kernels import loops
 from egshape.plan.form.movement import READERS
 from egshape.plan.form.reader import Regroup
 from egshape.plan.form.steps import Steps, sizes_of
