@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 ATOM_LIMIT = 40
 """An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
 
+FEW = 64
+"""A multiple of a size that wraps at so many is no size."""
+
 
 # -- fits -----------------------------------------------------------------------------
 
@@ -423,7 +426,16 @@ def _integer(
         return None
     if len(sizes) == len(items) and not op.rule.ring and all(item.const is not None for item in sizes):
         return _folded(op, dtype, sizes, attrs)
+    if not op.rule.ring and any(_surely_wraps(item, dtype) for item in sizes):
+        return None
     return op.rule.integer(scope, dtype, *items, **attrs) if op.rule.integer is not None else None
+
+
+def _surely_wraps(dim: Dim, dtype: str) -> bool:
+    """Whether a number fits its dtype at few sizes only (a hash of a size, say): to rely on that would refuse the
+    others, so that such a number is left to the arrays."""
+    _, high = integer_range(dtype)
+    return any(mono and FEW * abs(factor) > high for mono, factor in dim.terms)
 
 
 def _folded(op: Elementwise, dtype: str, items: Sequence[Dim], attrs: Mapping[str, Any]) -> Element:

@@ -178,3 +178,31 @@ def test_the_limit_of_a_dtype_limits_nothing(op: str, limit: int) -> None:
     for each in (graph, egshape.optimize(graph).graph):
         function = compiled(each)
         assert [int(function(np.zeros(n, np.int32))) for n in (0, 1, 5)] == [-1, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor", "bits"), [("ui32", 2654435761, 7), ("ui64", 6364136223846793005, 33), ("i64", 2**60, 3)]
+)
+def test_a_hash_of_a_size_is_no_size(dtype: str, factor: int, bits: int) -> None:
+    """It wraps at most sizes, and is not held to fit."""
+    pytest.importorskip("jaxlib", reason="reading StableHLO needs the extra stablehlo")
+    shift = "shift_right_arithmetic" if dtype == "i64" else "shift_right_logical"
+    text = f"""func.func @main(%x: tensor<?xi32>) -> (tensor<{dtype}>, tensor<i1>) {{
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+      %0 = stablehlo.convert %n : (tensor<i32>) -> tensor<{dtype}>
+      %1 = stablehlo.constant dense<{factor}> : tensor<{dtype}>
+      %2 = stablehlo.multiply %0, %1 : tensor<{dtype}>
+      %3 = stablehlo.constant dense<{bits}> : tensor<{dtype}>
+      %4 = stablehlo.{shift} %2, %3 : tensor<{dtype}>
+      %5 = stablehlo.compare LT, %2, %3 : (tensor<{dtype}>, tensor<{dtype}>) -> tensor<i1>
+      return %4, %5 : tensor<{dtype}>, tensor<i1>
+    }}"""
+    graph = egshape.load(text.encode(), format="stablehlo")
+    number = {"ui32": np.uint32, "ui64": np.uint64, "i64": np.int64}[dtype]
+    for each in (graph, egshape.optimize(graph).graph):
+        function = compiled(each)
+        for n in (0, 1, 2, 9, 1000):
+            with np.errstate(over="ignore"):
+                hash_ = number(n) * number(factor)
+            found, below = function(np.zeros(n, np.int32))
+            assert (int(found), bool(below)) == (int(hash_ >> number(bits)), bool(hash_ < bits))
