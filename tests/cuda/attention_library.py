@@ -150,7 +150,7 @@ class AttentionLibrary(Functions):
         return 0
 
     def _view(self, dtype: np.dtype[Any], place: int, sizes: list[int], steps: list[int]) -> np.ndarray:
-        assert place % 16 == 0
+        assert place % 16 == 0 and all(step > 0 for step in steps)
         size = (sum((count - 1) * step for count, step in zip(sizes, steps, strict=True)) + 1) * dtype.itemsize
         assert self.device.holds(place, size), "a tensor lies outside of the device's memory"
         flat = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(place - APART)).view(dtype)

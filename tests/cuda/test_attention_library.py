@@ -83,9 +83,9 @@ def test_the_library_computes_it_at_all_sizes(case: Case) -> None:
     assert len(own) == len([sizes for sizes in SIZES if sizes[0] and sizes[1] and not sizes[2]])  # without keys
 
 
-def _grouped(order: str) -> Graph:
-    """Attention of two groups of three heads: axes of queries in an order, keys and values (b, group, t, d)."""
-    size = {"b": symbol("b"), "g": const(2), "r": const(3), "s": symbol("s"), "t": symbol("t"), "d": const(8)}
+def _grouped(order: str, groups: int) -> Graph:
+    """Attention of groups of three heads: axes of queries in an order, keys and values (b, group, t, d)."""
+    size = {"b": symbol("b"), "g": const(groups), "r": const(3), "s": symbol("s"), "t": symbol("t"), "d": const(8)}
     b = BlockBuilder()
     q = argument(b, "q", "bf16", [size[axis] for axis in order])
     k, v = (argument(b, name, "bf16", [size[axis] for axis in "bgtd"]) for name in "kv")
@@ -103,21 +103,26 @@ def _grouped(order: str) -> Graph:
     return graph_of(b, b.one("dot_general", [weights, v], attrs))
 
 
-@pytest.mark.long_but("bsgrd")
+@pytest.mark.long_but("2-bsgrd")
 @pytest.mark.parametrize("order", ["bgrsd", "bsgrd", "sbgrd"])
-def test_heads_that_share_keys(order: str) -> None:
-    graph = _grouped(order)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_heads_that_share_keys(groups: int, order: str) -> None:
+    graph = _grouped(order, groups)
     (step,) = _steps(graph)
-    assert (step.heads.const, step.groups.const) == (6, 2)
+    assert (step.heads.const, step.groups.const) == (3 * groups, groups)
     device = Emulated()
     library = AttentionLibrary(device)
     function = compiled(graph, device, attention=library.functions)
     rng = np.random.default_rng(0)
-    size = {"b": 2, "g": 2, "r": 3, "s": 17, "t": 5, "d": 8}
+    size = {"b": 2, "g": groups, "r": 3, "s": 17, "t": 5, "d": 8}
     inputs = [rng.normal(size=[size[axis] for axis in axes]).astype(TYPES["bf16"]) for axes in (order, "bgtd", "bgtd")]
     (wanted,) = interpret(graph, inputs)
     np.testing.assert_allclose(np.asarray(function(*inputs), float), np.asarray(wanted, float), 4e-2, 4e-2)
-    assert library.ran == [(2, 6, 17, 8, 2, 5)] and not device.launched and not library.faults + device.faults
+    assert (
+        library.ran == [(2, 3 * groups, 17, 8, groups, 5)]
+        and not device.launched
+        and not library.faults + device.faults
+    )
 
 
 def test_what_is_offered_and_what_is_not() -> None:

@@ -233,7 +233,9 @@ def _heads(
     few_heads = heads[0] if len(groups) > len(batch) else const(1)
     tensors: list[Heads] = []
     for (buffer, offset, every), one, several in zip(found, few, many, strict=True):
-        head = const(0) if not several else several[0] if len(tensors) in (1, 2) else several[-1]
-        tensors.append(Heads(buffer, offset, (one[0] if batch else const(0), head, every[_ROWS])))
+        row = every[_ROWS]  # an axis of one has a step too, which nothing reads
+        is_keys = len(tensors) in (1, 2)
+        head = row if not several or (is_keys and few_heads.const == 1) else several[0] if is_keys else several[-1]
+        tensors.append(Heads(buffer, offset, (one[0] if batch else row, head, row)))
     queries, keys, values, out = tensors
     return (total(batch), total(heads), few_heads), (queries, keys, values, out)
