@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NoReturn
 
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
@@ -59,6 +60,16 @@ class Result(Optimization):
         >>> result.explain_value("%1").stands
         '%x : f32[n, 4]'
     """
+
+    def __copy__(self) -> Result:
+        return self
+
+    def __deepcopy__(self, _: object) -> Result:
+        return self  # nothing of it changes
+
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError: reasons are asked of engines, which stay in this process."""
+        raise TypeError("a result asks engines of this process for its reasons: pickle its graph and its report")
 
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -333,3 +335,11 @@ def test_a_statement_is_explained_and_its_chain_replays(names: str, assume: tupl
 def test_a_statement_that_does_not_follow_is_not_explained() -> None:
     explanation = solved("n", "n >= 3").explain_fact("n >= 4")
     assert (explanation.status, explanation.counterexample) == ("refuted", {"n": 3})
+
+
+def test_a_result_is_copied_and_not_pickled() -> None:
+    result = egshape.optimize(sizes("n", "m"))
+    assert copy.copy(result) is result and copy.deepcopy([result])[0] is result
+    with pytest.raises(TypeError, match="pickle its graph and its report"):
+        pickle.dumps(result)
+    assert str(pickle.loads(pickle.dumps(result.graph))) == str(result.graph)
