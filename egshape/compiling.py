@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, U
 import numpy as np
 
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupported
-from egshape.facts import Facts, several
+from egshape.facts import Facts, facts_given, several
 from egshape.ir.arrays import unread
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph
@@ -274,7 +274,7 @@ def compile(
     weights: Interned = {}  # of all versions
 
     def made(*more: str) -> Any:
-        each = _graph(source, optimize, (*several(assume), *more), rules, limits, None)
+        each = _graph(source, optimize, (*facts_given(assume), *more), rules, limits, None)
         return compile_graph(each, target, threads, facts, architectures, weights)
 
     given = source.graph if isinstance(source, Result) else source
@@ -282,7 +282,7 @@ def compile(
         return versioned(given, several(versions or ()), made, observe)
     from egshape.versions import chosen
 
-    return chosen(given, versions, Facts.parse(*several(assume), assumed=True), made, observe)
+    return chosen(given, versions, Facts.parse(*facts_given(assume), assumed=True), made, observe)
 
 
 def _graph(
@@ -303,7 +303,7 @@ def _graph(
         )
     if isinstance(model, Result):
         return model.graph
-    with size_functions(several(rules)), assuming(Facts.parse(*several(assume), assumed=True)):
+    with size_functions(several(rules)), assuming(Facts.parse(*facts_given(assume), assumed=True)):
         graph = model if isinstance(model, Graph) else load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph

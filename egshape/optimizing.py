@@ -15,7 +15,7 @@ from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
 from egshape.egraph.snapshot import without_collecting
 from egshape.errors import InvalidInput
-from egshape.facts import Facts, Relation, SymbolFacts, several
+from egshape.facts import Facts, Relation, SymbolFacts, facts_given, several
 from egshape.frontends.registry import of_graph
 from egshape.inner import settled
 from egshape.ir import display
@@ -161,7 +161,7 @@ def optimize(
     """
     rules = tuple(map(str, several(rules)))
     with size_functions(rules) as functions:
-        user = Facts.parse(*several(assume), assumed=True)
+        user = Facts.parse(*facts_given(assume), assumed=True)
         if facts is not None:
             user = facts.merge(user)
         limits = limits or Limits()

@@ -123,7 +123,8 @@ class TextFunction(WrappedFunction):
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """One array, or a tuple in output order. Raises EgshapeError as the graph does."""
         arrays = self.ordered(inputs, named)
-        table = _CALL.table = Table()
+        before, table = getattr(_CALL, "table", None), Table()
+        _CALL.table = table
         try:
             given = []
             for name, array, mask in zip(self._inputs, map(np.asarray, arrays), self._given, strict=True):
@@ -134,7 +135,7 @@ class TextFunction(WrappedFunction):
             results = found if isinstance(found, tuple) else (found,)
             shown = tuple(table.texts(each) if mask else each for each, mask in zip(results, self._wanted, strict=True))
         finally:
-            del _CALL.table
+            _CALL.table = before
         return shown if isinstance(found, tuple) else shown[0]
 
     def save(self, path: Any, form: str = "egx") -> Any:

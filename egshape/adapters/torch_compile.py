@@ -206,6 +206,11 @@ def _first_line(module: Any) -> str:
     return next((place for place in places if place), "")
 
 
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor's elements may be written where they lie."""
+    return tensor.is_contiguous() and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
+
+
 _TOKEN = np.zeros(0, np.float32)
 """What torch traces in the place of what orders effects, for which it passes None."""
 
@@ -224,8 +229,10 @@ class _Call:
         self._dtypes = [value.type.dtype for value in traced.graph.outputs]
         names = traced.graph.output_names
         over = getattr(run, "manifest", {}).get("over", {})
-        self._in_place = {number: place for place, number in traced.written if names[number] in over}
-        self._copied = {number: place for place, number in traced.written if names[number] not in over}
+        places = {value.name: place for value, place in zip(traced.graph.inputs, traced.inputs, strict=True)}
+        mine = {number for place, number in traced.written if places.get(over.get(names[number])) == place}
+        self._in_place = {number: place for place, number in traced.written if number in mine}
+        self._copied = {number: place for place, number in traced.written if number not in mine}
 
     def __call__(self, args: list[Any]) -> list[Any]:
         given = [np.asarray(args[at], np.int64) if at in self._sizes else args[at] for at in self._inputs]
@@ -246,7 +253,7 @@ class _Call:
         out = [
             args[self._in_place[number]] if number in self._in_place else None for number in range(len(self._dtypes))
         ]
-        out = [each if each is None or each.is_contiguous() else None for each in out]
+        out = [each if each is not None and _is_plain(each) else None for each in out]
         found = self._run(*given, out=out) if self._in_place else self._run(*given)
         results = found if isinstance(found, tuple) else (found,)
         for number, place in (self._in_place | self._copied).items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from egshape.facts.intervals import EVERYTHING, Interval, Ranges
-from egshape.facts.relation import Likely, Relation, parse_facts, parse_relation, several
+from egshape.facts.relation import Likely, Relation, facts_given, parse_facts, parse_relation, several
 from egshape.facts.store import Facts, SymbolFacts
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = [
     "Relation",
     "SymbolFacts",
     "SymbolFactsModel",
+    "facts_given",
     "parse_facts",
     "parse_relation",
     "several",

@@ -150,15 +150,17 @@ def parse_facts(text: str) -> tuple[Relation | Likely, ...]:
 
 def several(texts: str | Iterable[str]) -> tuple[str, ...]:
     """The texts given; a text alone is one, not its letters."""
-    if isinstance(texts, str):
-        return (texts,)
-    found: tuple[object, ...] = (texts,)
-    if isinstance(texts, Iterable) and not isinstance(texts, bytes | Mapping):
-        found = tuple(texts)
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def facts_given(texts: str | Iterable[str]) -> tuple[str, ...]:
+    """The same of facts. Raises InvalidInput for what is no text of one."""
+    listed = isinstance(texts, Iterable) and not isinstance(texts, bytes | Mapping)
+    found = several(texts) if listed else (texts,)
     for each in found:
         if not isinstance(each, str):
             raise InvalidInput(f"{each!r} is no text of a fact", where="facts", hint="give texts, as 'n % 8 == 0'")
-    return tuple(each for each in found if isinstance(each, str))
+    return tuple(map(str, found))
 
 
 def parse_relation(text: str) -> Relation:

@@ -12,7 +12,7 @@ from egshape.decide.samples import Sampler
 from egshape.dims import Definedness
 from egshape.dims.core import natural_key
 from egshape.errors import Contradiction, ParseError, UndefinedSize
-from egshape.facts import Relation, parse_facts, parse_relation, several
+from egshape.facts import Relation, facts_given, parse_facts, parse_relation, several
 from egshape.prove.candidates import candidates, made_true
 from egshape.prove.proof import CaseModel, CasesModel, Proof, Status, StepModel
 
@@ -46,7 +46,7 @@ def prove(goal: str, given: str | Sequence[str] = (), rules: str | Sequence[str]
 
         with size_functions(several(rules)):
             return prove(goal, given)
-    start, given = time.perf_counter(), several(given)
+    start, given = time.perf_counter(), facts_given(given)
     relations = [r for text in given for r in parse_facts(text) if isinstance(r, Relation)]
     question = _Question(parse_relation(goal), relations)
     proof = question.answer()

@@ -23,7 +23,7 @@ from egshape.facts.intervals import (
     normalized,
     preimage,
 )
-from egshape.facts.relation import several
+from egshape.facts.relation import facts_given
 
 EVERY_KIND = "h % 8 == 0; a + b == 1024; n in [1,32] or [64,96]; m in {16, 64}; likely s = 128, 512; x.0 == y.1"
 
@@ -203,4 +203,4 @@ def test_facts_print_as_text_that_reads_back() -> None:
 @pytest.mark.parametrize("wrong", [3, None, [None], b"b == 3", {"b": 3}], ids=repr)
 def test_what_is_no_text_of_a_fact(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="is no text of a fact"):
-        several(wrong)
+        facts_given(wrong)

@@ -12,6 +12,7 @@ from egshape.ir.types import itemsize
 from egshape.lower.device.calls import Calls
 from egshape.plan.ir.program import Attention, Heads
 from egshape.runtime.abi.attention import KINDS, WORDS
+from egshape.runtime.abi.call import DONE
 
 LEAST_WORK = 1 << 34
 """Additions and multiplications from which the library is called: they take a fast device about as long as the call
@@ -38,7 +39,7 @@ def emit(device: Calls, step: Attention, done: str) -> None:
         for number, word in enumerate(words):
             w.line(f"store i64 {word}, ptr {w.value(f'getelementptr i64, ptr {place}, i64 {number}')}")
         code = w.value(f"call i32 {call}(ptr {place}, ptr {device.stream()})")
-        w.line(f"store i1 {w.value(f'icmp eq i32 {code}, 0')}, ptr {done}")
+        w.line(f"store i1 {w.value(f'icmp eq i32 {code}, {DONE}')}, ptr {done}")
 
 
 def _words(device: Calls, tensor: Heads) -> Iterator[str]:

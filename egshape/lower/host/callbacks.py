@@ -10,6 +10,7 @@ from egshape.lower.host.entry import Entry
 from egshape.lower.host.memory import Buffers
 from egshape.lower.host.target import Target
 from egshape.plan.ir.program import HostCall, Port
+from egshape.runtime.abi.call import DONE
 
 
 def described(port: Port) -> dict[str, Any]:
@@ -72,4 +73,4 @@ class Callbacks:
         callback = w.value(f"load ptr, ptr {self.entry.word('host')}")
         with self.target.launcher.timed(name, const(0), const(0)):
             code = w.value(f"call i32 {callback}(i64 {number}, i64 {phase}, ptr %table)")
-        self.checks.fail(w.value(f"icmp ne i32 {code}, 0"), 9, [str(number)])
+        self.checks.fail(w.value(f"icmp ne i32 {code}, {DONE}"), 9, [str(number)])

@@ -136,6 +136,7 @@ class Host:
         for (number, axis), found in axes.items():
             dim = entry.program.inputs[number].shape[axis]
             if dim.symbols() <= w.symbols.keys():
+                self.checks.exact(dim)
                 wanted = w.dim(dim)
                 if wanted != found:
                     words = [str(number), str(axis), wanted, found]
@@ -147,6 +148,7 @@ class Host:
         for port in self.entry.program.outputs:
             for dim in port.shape:
                 if (port.buffer in self.entry.layout.late) == late:
+                    self.checks.exact(dim)
                     size = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(dim)}, i64 0)")
                     found.append((w.value(f"getelementptr i64, ptr %shapes, i64 {flat}"), size))
                 flat += 1

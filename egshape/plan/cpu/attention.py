@@ -61,7 +61,7 @@ def find(
     if not shape or scores.elementwise != len(scores.ops) or _free(block.ops[number], 1) != 1:
         return None
     members, second = _between(block, scores, shape, uses, taken, waiting)
-    if second is None:
+    if second is None or scores.result in second.operands:
         return None
     weights = [(side, x) for side, x in enumerate(second.operands) if any(x in op.results for op in members)]
     folds = [op for op in members if is_row_reduce(op)]
@@ -69,6 +69,9 @@ def find(
         return None
     (side, value), (one, two) = weights[0], folds
     if value.type.shape != shape or not _contracts_rows(second, side, scores.ops[0]):
+        return None
+    lying = {scores.result.type.dtype, two.operands[0].type.dtype, second.attrs["dtype"]}
+    if lying != {block.ops[number].attrs["dtype"]}:  # what lies in the scratch is of one dtype
         return None
     made = {op.result: op for op in members}
     if _reaches(made, value, scores.result, {two.operands[0], two.result, one.result}):

@@ -58,7 +58,7 @@ def is_product(p: Steps, op: Op) -> bool:
 def element(p: Steps, expr: Expr, axes: Axes) -> Element | None:
     """An operand's element as a byte and a zero point that is the same along the axes; None if it is no such."""
     deep = {name for index, _ in axes for name in index.symbols()}
-    if isinstance(expr, Call) and expr.op == "subtract":
+    if isinstance(expr, Call) and expr.op == "subtract" and expr.dtype == "i32":
         found, zero = _byte(p, expr.args[0]), expr.args[1]
         return None if found is None or deep & _names(zero) else Element(found, zero)
     found = _byte(p, expr)

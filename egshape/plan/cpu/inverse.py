@@ -1,6 +1,6 @@
 """Division by numbers that a loop does not change, as multiplication by their inverses (at most 1.5 ulp).
 
-A loop that rounds to whole numbers divides: there the last bit of a quotient may decide about a whole step."""
+A loop that rounds to whole numbers, or compares quotients, divides: there their last bit may decide."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from egshape.plan.ir.walk import expressions, statements
 
 _LARGEST = {"f32": 2.0**126, "f64": 2.0**1022}
 """Numbers up to here, and their inverses, are normal numbers."""
+_DECIDE = frozenset(("compare", "sign", "is_finite"))
 _STEPS = frozenset(("floor", "ceil", "round_nearest_even", "round_nearest_afz"))
 
 
@@ -37,7 +38,7 @@ def with_inverses(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _versions(loop: Loop) -> list[Stmt]:
-    if _rounds(loop.body):
+    if _rounds(loop.body) or _compares(loop.body):
         return [loop]
     plain = replace(loop, body=_Products({}).body(loop.body))
     found = _divisors(loop.body)
@@ -57,6 +58,23 @@ def _rounds(body: Sequence[Stmt]) -> bool:
         call.op in _STEPS or (call.op == "convert" and is_float(call.args[0].dtype) and not is_float(call.dtype))
         for call in calls
     )
+
+
+def _compares(body: Sequence[Stmt]) -> bool:
+    """Whether statements compare what they divide, or take its sign."""
+    divided: set[str] = set()
+
+    def is_divided(expr: Expr) -> bool:
+        return any(
+            (isinstance(each, Call) and each.op == "divide") or (isinstance(each, Var) and each.name in divided)
+            for each in expressions((Let("", expr),))
+        )
+
+    for stmt in (*statements(tuple(body)), *statements(tuple(body))):  # twice, for locals that are assigned later
+        if isinstance(stmt, Let | Local | Assign) and is_divided(stmt.value):
+            divided.add(stmt.name)
+    calls = [expr for expr in expressions(tuple(body)) if isinstance(expr, Call) and expr.op in _DECIDE]
+    return any(is_float(arg.dtype) and is_divided(arg) for call in calls for arg in call.args)
 
 
 def _divisors(body: Sequence[Stmt]) -> tuple[Var, ...]:

@@ -72,6 +72,9 @@ REDZONE_BYTES = 256
 REDZONE_PATTERN = 0xFB
 VERSION = 5
 """Of artifacts, their manifests, and the tables of calls."""
+DONE = 0x444F4E45
+"""What a function of Python that native code calls gives when it is done: one that an interrupt ends before it begins
+gives anything."""
 POOL_VERSION = 2
 """Of the layout of a thread pool: one that one library made serves all libraries of the same version."""
 CPU, CUDA = 1, 2

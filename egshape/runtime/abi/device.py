@@ -50,7 +50,7 @@ that were captured, or null; ``capture``: the stream that they are captured on; 
 a library's products (abi/products.py), or null; ``event``: one without times; ``results``: memory of earlier results
 (RESULT_WORDS); ``pinned``: memory of the host for copies without a wait; ``ring``: how much of its ring is in
 use (lower/device/decide.py); ``attend``: int32 attend(words, stream), a library's attention (abi/attention.py) that
-gives 0 if it ran, or null."""
+gives DONE if it ran, or null."""
 HOSTED, UNALIGNED = 1, 2
 """What the table ``hosted`` says of an array that is not computed with where it lies: the caller's memory is the
 host's, or an input on the device is not aligned."""

@@ -17,6 +17,7 @@ _NUMBERS = {
     "ALIGN": call.ALIGN,
     "ARRAY_ALIGN": call.ARRAY_ALIGN,
     "REDZONE_PATTERN": call.REDZONE_PATTERN,
+    "DONE": call.DONE,
     "CPU": call.CPU,
     "CUDA": call.CUDA,
     "PLAIN": call.PLAIN,

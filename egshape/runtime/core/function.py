@@ -128,7 +128,7 @@ class CompiledFunction(CompiledProgram):
 
     def _to(self, inputs: Sequence[Any], out: Any) -> Any:
         """A call with results in the caller's arrays or tensors, which are given back themselves."""
-        items = [out] if isinstance(out, np.ndarray) or is_tensor_type(type(out)) else list(out)
+        items = [out] if issubclass(type(out), np.ndarray) or is_tensor_type(type(out)) else list(out)
         tensors = [each for each in items if is_tensor_type(type(each))]
         try:
             arrays = [written_array_of(each) if is_tensor_type(type(each)) else each for each in items]
@@ -157,9 +157,8 @@ class CompiledFunction(CompiledProgram):
     def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """The shapes of the results for inputs of these shapes; nothing is computed. Raises what a call would of sizes
         that do not fit, and an error for a shape that depends on data."""
-        for name, rank, shape in (
-            (name, rank, shape) for (name, _, rank), shape in zip(self._inputs, self.ordered(shapes, {}), strict=True)
-        ):
+        shapes = self.ordered(shapes, {})
+        for (name, _, rank), shape in zip(self._inputs, shapes, strict=True):
             if len(shape) != rank:
                 raise self._failure(f"input {name!r} wants rank {rank}, got an array of rank {len(shape)}", "input", "")
             for size in shape:
@@ -235,6 +234,8 @@ class CompiledFunction(CompiledProgram):
     def failed(self, code: int, words: list[int]) -> BaseException:
         """What to raise for a code of the entry and its error words; to be asked in the thread of the call."""
         raised = self._host.raised(threading.get_ident()) if code == HOST else None
+        if code == HOST and raised is None:  # Ctrl-C, where Python begins
+            return KeyboardInterrupt()
         return self._failure(*self._described(code, words)) if raised is None else raised
 
     def _described(self, code: int, words: list[int]) -> tuple[str, str, str]:
@@ -319,7 +320,7 @@ class CompiledFunction(CompiledProgram):
         for k, (array, output) in enumerate(zip(out, self._outputs, strict=True)):
             if array is None:
                 continue
-            flags = getattr(array, "flags", None)  # what is no array has none
+            flags = array.flags if issubclass(type(array), np.ndarray) else None  # not what only says that it is one
             plain = flags is not None and flags.c_contiguous and flags.writeable and flags.aligned
             if not plain or array.dtype != output.dtype or array.ndim != output.rank:
                 raise self._failure(

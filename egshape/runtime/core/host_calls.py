@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.call import DONE
+
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -49,14 +51,15 @@ class HostCalls:
     def _called(self, number: int, phase: int, table: int) -> int:
         try:
             if phase == 0:
+                self._results.pop(table, None)  # of a call that ended before it took them
                 self._results[table] = self._run(number, table)
             else:
                 self._deliver(number, table)
         except BaseException as error:
             self._results.pop(table, None)
             self._raised[threading.get_ident()] = error
-            return 1
-        return 0
+            return 0
+        return DONE
 
     def _run(self, number: int, table: int) -> list[np.ndarray]:
         """Call the function, and write the sizes of its results behind those of its inputs."""

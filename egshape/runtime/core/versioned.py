@@ -116,6 +116,8 @@ class VersionedFunction:
         self._general = self.versions[-1].function
         self._save = save
         self._last = len(self.versions) - 1
+        self._acts = bool(getattr(self._general, "manifest", {}).get("host_calls"))
+        """Whether it calls Python, which must not be done twice."""
         self._choose = chooser([each.conditions for each in self.versions[:-1]])
         self._calls = tuple(each.function.__call__ for each in self.versions)  # bound: found once, not at each call
 
@@ -140,7 +142,9 @@ class VersionedFunction:
             try:
                 return self._calls[number](*inputs)
             except Exception:
-                pass  # said below, in the words of the general function, and of no version
+                if self._acts:
+                    raise
+                # else it is said below, in the words of the general function, and of no version
         return self._calls[-1](*inputs)
 
     def _named(self, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -152,7 +156,8 @@ class VersionedFunction:
             try:
                 return self._calls[number](*inputs, **options)
             except Exception:
-                pass  # as above
+                if self._acts or options.get("out") is not None:
+                    raise  # what an array was given for may be an input, which was changed
         return self._calls[-1](*inputs, **options)
 
     def choose(self, inputs: Sequence[Any]) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 
 from egshape.runtime.abi.attention import WORDS
+from egshape.runtime.abi.call import DONE
 from egshape.runtime.cuda.cudnn import Attentions
 from egshape.runtime.cuda.driver import Driver
 
-_REFUSED = -1
+_REFUSED = 0
 
 
 class Attending:
@@ -23,12 +24,12 @@ class Attending:
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def _called(self, address: int, stream: int | None) -> int:
-        """Run the attention that the words at an address describe; 0 if that was done."""
+        """Run the attention that the words at an address describe; DONE if that was done."""
         try:
             found = (ctypes.c_int64 * len(WORDS)).from_address(address)
             words = dict(zip(WORDS, map(int, found), strict=True))
-            return 0 if self._attentions.run(words, stream or 0, self._room) else _REFUSED
-        except Exception as error:  # which native code would take for 0
+            return DONE if self._attentions.run(words, stream or 0, self._room) else _REFUSED
+        except BaseException as error:  # of which native code would know nothing
             self._attentions.refused[f"attention: {error!r}"] = None
             return _REFUSED
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.call import DONE
 from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, POINTERS, ROW, STATE
 from egshape.runtime.cuda.libraries import functions_of
 
@@ -142,7 +143,7 @@ class Products:
             inner, outer = KINDS[key["kind"]]
             said = f"{inner} to {outer}, {key['count']} x {key['m']} x {key['n']} x {key['k']}: {error}"
             self._refused[said] = None
-        return 0
+        return DONE
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class CudaFunction(CudaProgram):
             return super().__call__(*inputs)
         try:
             given = None if out is None else tuple(_listed(out))
-            if device is not False and not self._redzones:
+            if device is not False and not self._redzones and not self._gives_late(given):
                 found = self._at_once(inputs, given, stream, bool(device))
                 if found is not None:
                     return found[0] if self._single else found
@@ -55,6 +55,12 @@ class CudaFunction(CudaProgram):
             return self._on_device(inputs, given, stream, device)
         except RunError as error:
             raise self._failed(error) from None
+
+    def _gives_late(self, given: Sequence[Any] | None) -> bool:
+        """Whether the caller gives an array for a result whose shape is known once it is computed: native code, which
+        makes results where their shapes are known, does not look whether such an array fits."""
+        pairs = zip(given or (), self._outputs, strict=False)
+        return any(each is not None and output.late for each, output in pairs)
 
     def _settled(self, code: int, call: Call, inputs: Sequence[Any], results: Any) -> Any:
         if isinstance(call, DeviceCall) and self._may_again(code, call):
@@ -289,8 +295,10 @@ class CudaFunction(CudaProgram):
                 elif fresh[k] is not None:
                     call.expect(k, fresh[k].shape)
                     call.give(k, fresh[k].ctypes.data, fresh[k].nbytes)
-                else:
+                elif stays[k]:
                     call.pick(k)
+                else:  # the entry allocates on the host
+                    call.give(k, 0, 0)
             code = self._entry(call.address)
             if code == SHAPES:
                 self._fit(call.shapes(), given, late=False)

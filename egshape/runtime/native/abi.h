@@ -15,6 +15,7 @@ enum {
     EGS_ALIGN = 64,
     EGS_ARRAY_ALIGN = 16,
     EGS_REDZONE_PATTERN = 251,
+    EGS_DONE = 1146048069,
     EGS_CPU = 1,
     EGS_CUDA = 2,
     EGS_PLAIN = 257,
@@ -129,6 +130,7 @@ struct egs_device {
     struct egs_result *results;
     int64_t pinned;
     int64_t ring;
+    int64_t attend;
 };
 
 struct egs_call {

@@ -1,4 +1,4 @@
-; device_arrays.c: 6abc0e457f3392fe2b9c1f6a2fbe972057d0a6b97aeeb8fadd7106369c03cd23
+; device_arrays.c: 067e712190bc179a3b314c72a73669a389d0b422bb9a5546bd7cb76d57610b6a
 ; Written by `make native`.
 
 %struct.run = type { ptr, ptr, ptr, ptr, ptr, i64, i64, %struct.streams }

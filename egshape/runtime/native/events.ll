@@ -1,4 +1,4 @@
-; events.c: 576547d9f43778ec51846dfc933d5c72c023bda203a1a13cf9734a8fcd5f7014
+; events.c: a19e7ba05d33ca1bb343308459f1804bb1861185d685ab499732a56711ff3876
 ; Written by `make native`.
 
 %struct.egs_log_row = type { i64, double, double }

@@ -1,4 +1,4 @@
-; graphs.c: 2239808bc427f61764367cc2b9162b979e9463c262e8884f6f5d61dd3c49d71f
+; graphs.c: 3a30b9c9f7286e71fc6698d971360092f5ca53f67bc81222094bbc1378fc846c
 ; Written by `make native`.
 
 define hidden ptr @egs_graph_row(ptr noundef %0, ptr noundef %1, ptr noundef readonly %2) nounwind {

@@ -1,4 +1,4 @@
-; host_arrays.c: 58ab0ca76fa73188b0a56703932633e835e8b07d671439bd3c8b0d715cef83c9
+; host_arrays.c: 2c69afaf21d10802bd09c1741e369d0eb839687b99a3487577c85f2492491ea9
 ; Written by `make native`.
 
 %struct.egs_program_port = type { i64, i64, i64 }

@@ -1,4 +1,4 @@
-; images.c: 2ac0ec9abff0b48616da408027aa266630b5c431bb32d7812230fd1b51c186d7
+; images.c: 10201d18852124fb40d3116c733e3789c03c687d26a4bf3719c64f742e6f9919
 ; Written by `make native`.
 
 %struct.egs_call = type { ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, ptr }

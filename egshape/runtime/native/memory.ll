@@ -1,4 +1,4 @@
-; memory.c: 722ba278fe0e39d7745f4340a9aadc3c77ffac98fb4e840996e73c6dc3381a1d
+; memory.c: 5156f9f94d1d2c479618c076c2c0157f1148fc672aa43b12e0fcf1465ee11a0a
 ; Written by `make native`.
 
 define hidden ptr @egs_memory(i64 noundef %0) nounwind {

@@ -1,4 +1,4 @@
-; pool.c: a7452022d68ca08553a605275b7c77ef6b05d844645954822e9d7575efa17004
+; pool.c: f8992d19781bf17dfa8263766320fe2dbfa3df7d624e45c88fe0c4fdc8284ce9
 ; Written by `make native`.
 
 %struct.anon = type { i64, [56 x i8] }

@@ -1,4 +1,4 @@
-; pool_aarch64.c: 2ec48ff41fc788ec36efed458e88224634e731dc78d3d93ecafac2e31ba6f1c4
+; pool_aarch64.c: 40cd06cc428e4b9d2bece9b99a3464abde0898df3c8b6963ac89d20863f58fb1
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 98, align 8

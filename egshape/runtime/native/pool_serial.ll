@@ -1,4 +1,4 @@
-; pool_serial.c: eca1b106c67d962a9051e780c69711564febf25abb9a4c84660ce28ca3b4df3e
+; pool_serial.c: aaa721fdb861d47b2facc4594bc74ce989c2bdcc0752f741536384081f49cc13
 ; Written by `make native`.
 
 define noalias noundef ptr @egshape_pool(i32 noundef %0) nounwind {

@@ -1,4 +1,4 @@
-; pool_x86_64.c: 95a4b48dad138d7b7c5a1c3d18e8a4fb03e8ddcf72d0620cb554083db53eff63
+; pool_x86_64.c: 06836b334d8a46e1d5cb8ff04f79473e3afb5bb4fda9acfb90c96e60973a321d
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 202, align 8

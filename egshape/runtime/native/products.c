@@ -15,7 +15,10 @@ int32_t egs_gemm(struct egs_products *state, const struct egs_product *wanted, v
         state->rows + (hash_of(key, sizeof wanted->key / 8, 0) & (uint64_t)state->mask);
     if (memcmp(&row->key, key, sizeof row->key)) {
         row->key = wanted->key;
-        state->make(row, wanted, stream);
+        if (state->make(row, wanted, stream) != EGS_DONE) { /* interrupted: what stands there is another product's */
+            row->key.kind = -1;
+            return -1;
+        }
     }
     if (!row->descriptor) {
         return -1;

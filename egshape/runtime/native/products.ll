@@ -1,4 +1,4 @@
-; products.c: ccedc58a8a27803e4d801dbc8a72b2a2eba6152ccdccf8541f3d2b1f0ddcd090
+; products.c: 3f7f84e730bccbc549f059942bc22415bd0960407ce2a6dd09c048c469220b17
 ; Written by `make native`.
 
 %struct.egs_product_row = type { %struct.egs_product_key, ptr, ptr, ptr, ptr, [8 x i64] }
@@ -34,92 +34,97 @@ define hidden i32 @egs_gemm(ptr noundef %0, ptr noundef %1, ptr noundef %2) noun
   %21 = getelementptr inbounds %struct.egs_product_row, ptr %5, i64 %20
   %22 = tail call i32 @memcmp(ptr noundef %21, ptr noundef nonnull %1, i64 noundef 104) nounwind
   %23 = icmp eq i32 %22, 0
-  br i1 %23, label %28, label %24
+  br i1 %23, label %30, label %24
 
 24:                                               ; preds = %17
   tail call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(104) %21, ptr noundef nonnull align 8 dereferenceable(104) %1, i64 104, i1 false)
   %25 = getelementptr inbounds i8, ptr %0, i64 24
   %26 = load ptr, ptr %25, align 8
   %27 = tail call i32 %26(ptr noundef %21, ptr noundef nonnull %1, ptr noundef %2) nounwind
-  br label %28
+  %28 = icmp eq i32 %27, 1146048069
+  br i1 %28, label %30, label %29
 
-28:                                               ; preds = %24, %17
-  %29 = getelementptr inbounds i8, ptr %21, i64 104
-  %30 = load ptr, ptr %29, align 8
-  %31 = icmp eq ptr %30, null
-  br i1 %31, label %86, label %32
+29:                                               ; preds = %24
+  store i64 -1, ptr %21, align 8
+  br label %88
 
-32:                                               ; preds = %28
-  %33 = load i64, ptr %1, align 8
-  %34 = icmp eq i64 %33, 1
-  %35 = getelementptr inbounds i8, ptr %1, i64 128
-  %36 = load ptr, ptr %35, align 8
-  %37 = icmp eq ptr %36, null
-  br i1 %37, label %38, label %40
+30:                                               ; preds = %24, %17
+  %31 = getelementptr inbounds i8, ptr %21, i64 104
+  %32 = load ptr, ptr %31, align 8
+  %33 = icmp eq ptr %32, null
+  br i1 %33, label %88, label %34
 
-38:                                               ; preds = %32
-  %39 = select i1 %34, ptr @ONE64, ptr @ONE32
-  br label %48
+34:                                               ; preds = %30
+  %35 = load i64, ptr %1, align 8
+  %36 = icmp eq i64 %35, 1
+  %37 = getelementptr inbounds i8, ptr %1, i64 128
+  %38 = load ptr, ptr %37, align 8
+  %39 = icmp eq ptr %38, null
+  br i1 %39, label %40, label %42
 
-40:                                               ; preds = %32
-  %41 = getelementptr inbounds i8, ptr %0, i64 16
-  %42 = load ptr, ptr %41, align 8
-  %43 = tail call i32 %42(ptr noundef nonnull %30, i32 noundef 8, ptr noundef nonnull %35, i64 noundef 8) nounwind
-  %44 = icmp eq i32 %43, 0
-  br i1 %44, label %45, label %79
+40:                                               ; preds = %34
+  %41 = select i1 %36, ptr @ONE64, ptr @ONE32
+  br label %50
 
-45:                                               ; preds = %40
-  %46 = select i1 %34, ptr @ONE64, ptr @ONE32
-  %47 = load ptr, ptr %29, align 8
-  br label %48
+42:                                               ; preds = %34
+  %43 = getelementptr inbounds i8, ptr %0, i64 16
+  %44 = load ptr, ptr %43, align 8
+  %45 = tail call i32 %44(ptr noundef nonnull %32, i32 noundef 8, ptr noundef nonnull %37, i64 noundef 8) nounwind
+  %46 = icmp eq i32 %45, 0
+  br i1 %46, label %47, label %81
 
-48:                                               ; preds = %45, %38
-  %49 = phi ptr [ %30, %38 ], [ %47, %45 ]
-  %50 = phi ptr [ %39, %38 ], [ %46, %45 ]
-  %51 = select i1 %34, ptr @NIL64, ptr @NIL32
-  %52 = getelementptr inbounds i8, ptr %0, i64 8
-  %53 = load ptr, ptr %52, align 8
-  %54 = load ptr, ptr %0, align 8
-  %55 = getelementptr inbounds i8, ptr %1, i64 112
-  %56 = load ptr, ptr %55, align 8
-  %57 = getelementptr inbounds i8, ptr %21, i64 120
+47:                                               ; preds = %42
+  %48 = select i1 %36, ptr @ONE64, ptr @ONE32
+  %49 = load ptr, ptr %31, align 8
+  br label %50
+
+50:                                               ; preds = %47, %40
+  %51 = phi ptr [ %32, %40 ], [ %49, %47 ]
+  %52 = phi ptr [ %41, %40 ], [ %48, %47 ]
+  %53 = select i1 %36, ptr @NIL64, ptr @NIL32
+  %54 = getelementptr inbounds i8, ptr %0, i64 8
+  %55 = load ptr, ptr %54, align 8
+  %56 = load ptr, ptr %0, align 8
+  %57 = getelementptr inbounds i8, ptr %1, i64 112
   %58 = load ptr, ptr %57, align 8
-  %59 = getelementptr inbounds i8, ptr %1, i64 104
+  %59 = getelementptr inbounds i8, ptr %21, i64 120
   %60 = load ptr, ptr %59, align 8
-  %61 = getelementptr inbounds i8, ptr %21, i64 112
+  %61 = getelementptr inbounds i8, ptr %1, i64 104
   %62 = load ptr, ptr %61, align 8
-  %63 = getelementptr inbounds i8, ptr %1, i64 136
+  %63 = getelementptr inbounds i8, ptr %21, i64 112
   %64 = load ptr, ptr %63, align 8
-  %65 = icmp eq ptr %64, null
-  %66 = select i1 %65, ptr %51, ptr %50
-  %67 = getelementptr inbounds i8, ptr %1, i64 120
-  %68 = load ptr, ptr %67, align 8
-  %69 = select i1 %65, ptr %68, ptr %64
-  %70 = getelementptr inbounds i8, ptr %21, i64 128
-  %71 = load ptr, ptr %70, align 8
-  %72 = getelementptr inbounds i8, ptr %21, i64 136
-  %73 = getelementptr inbounds i8, ptr %0, i64 32
-  %74 = load ptr, ptr %73, align 8
-  %75 = getelementptr inbounds i8, ptr %0, i64 40
-  %76 = load i64, ptr %75, align 8
-  %77 = tail call i32 %53(ptr noundef %54, ptr noundef %49, ptr noundef nonnull %50, ptr noundef %56, ptr noundef %58, ptr noundef %60, ptr noundef %62, ptr noundef nonnull %66, ptr noundef %69, ptr noundef %71, ptr noundef %68, ptr noundef %71, ptr noundef nonnull %72, ptr noundef %74, i64 noundef %76, ptr noundef %2) nounwind
-  %78 = icmp eq i32 %77, 0
-  br i1 %78, label %86, label %79
+  %65 = getelementptr inbounds i8, ptr %1, i64 136
+  %66 = load ptr, ptr %65, align 8
+  %67 = icmp eq ptr %66, null
+  %68 = select i1 %67, ptr %53, ptr %52
+  %69 = getelementptr inbounds i8, ptr %1, i64 120
+  %70 = load ptr, ptr %69, align 8
+  %71 = select i1 %67, ptr %70, ptr %66
+  %72 = getelementptr inbounds i8, ptr %21, i64 128
+  %73 = load ptr, ptr %72, align 8
+  %74 = getelementptr inbounds i8, ptr %21, i64 136
+  %75 = getelementptr inbounds i8, ptr %0, i64 32
+  %76 = load ptr, ptr %75, align 8
+  %77 = getelementptr inbounds i8, ptr %0, i64 40
+  %78 = load i64, ptr %77, align 8
+  %79 = tail call i32 %55(ptr noundef %56, ptr noundef %51, ptr noundef nonnull %52, ptr noundef %58, ptr noundef %60, ptr noundef %62, ptr noundef %64, ptr noundef nonnull %68, ptr noundef %71, ptr noundef %73, ptr noundef %70, ptr noundef %73, ptr noundef nonnull %74, ptr noundef %76, i64 noundef %78, ptr noundef %2) nounwind
+  %80 = icmp eq i32 %79, 0
+  br i1 %80, label %88, label %81
 
-79:                                               ; preds = %40, %48
-  %80 = phi i32 [ %77, %48 ], [ %43, %40 ]
-  %81 = getelementptr inbounds i8, ptr %0, i64 64
-  %82 = load i64, ptr %81, align 8
-  %83 = add nsw i64 %82, 1
-  store i64 %83, ptr %81, align 8
-  %84 = sext i32 %80 to i64
-  %85 = getelementptr inbounds i8, ptr %0, i64 72
-  store i64 %84, ptr %85, align 8
-  br label %86
+81:                                               ; preds = %42, %50
+  %82 = phi i32 [ %79, %50 ], [ %45, %42 ]
+  %83 = getelementptr inbounds i8, ptr %0, i64 64
+  %84 = load i64, ptr %83, align 8
+  %85 = add nsw i64 %84, 1
+  store i64 %85, ptr %83, align 8
+  %86 = sext i32 %82 to i64
+  %87 = getelementptr inbounds i8, ptr %0, i64 72
+  store i64 %86, ptr %87, align 8
+  br label %88
 
-86:                                               ; preds = %48, %79, %28
-  %87 = phi i32 [ -1, %28 ], [ %80, %79 ], [ 0, %48 ]
-  ret i32 %87
+88:                                               ; preds = %50, %81, %30, %29
+  %89 = phi i32 [ -1, %29 ], [ -1, %30 ], [ %82, %81 ], [ 0, %50 ]
+  ret i32 %89
 }
 
 declare i32 @memcmp(ptr noundef, ptr noundef, i64 noundef)

@@ -1,4 +1,4 @@
-; redzones.c: e8b396f23197323408abe452c55341123b661a47ffe7971f095aca6c97558773
+; redzones.c: 12e028e7e07f35329f9bc8346c799f9ad4d7d2ae38c2c8fcf0d2cfdbf3bfc2e3
 ; Written by `make native`.
 
 define hidden i32 @egs_broken(ptr noundef readonly %0, i64 noundef %1) nounwind {

@@ -1,4 +1,4 @@
-; timing.c: 0738a38dcc570a528c0cc6bc8abf7e5832752e636cd79dd4658f85b9c1966c81
+; timing.c: 5f55455b8a93f86ed393c9e38f4dccc81ce355e21a08b9af30da6c2340b2e9f9
 ; Written by `make native`.
 
 define hidden i64 @egs_clock() nounwind {

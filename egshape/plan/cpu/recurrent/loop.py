@@ -111,7 +111,7 @@ def recurrence(op: Op, outside: Find) -> Loop | None:
         return made.get(value) or outside(value)
 
     counted = _counted(op, find)
-    if counted is None or any(each.regions or each.requires for each in body.ops):
+    if counted is None or any(each.regions or each.requires or not each.results for each in body.ops):
         return None
     step, count = counted
     if not _fits(op, count):

@@ -80,6 +80,8 @@ def find(
     second = block.ops[at]
     if not _is_product(second) or second in taken or second.operands[0].type.dtype != first.operands[0].type.dtype:
         return None
+    if first.result in second.operands:
+        return None
     sides = [side for side, x in enumerate(second.operands[:2]) if any(x is op.result for op in members)]
     if len(sides) != 1 or any(x in waiting for x in second.operands):
         return None

@@ -147,7 +147,8 @@ def _slopes(expr: Expr, row: str, column: str) -> tuple[int, int] | None:
         return None if one is None or two is None else (one[0] + sign * two[0], one[1] + sign * two[1])
     if isinstance(expr, Call) and expr.op == "convert":
         source, target = expr.args[0].dtype, expr.dtype
-        wider = is_integer(source) and source != "i1" and itemsize(target) >= itemsize(source) >= _WIDE
+        signed = source[0] == "i" and target[0] == "u"  # what is below 0 becomes large
+        wider = is_integer(source) and source != "i1" and itemsize(target) >= itemsize(source) >= _WIDE and not signed
         return _slopes(expr.args[0], row, column) if wider else None
     body = (Let("", expr),)
     names = {name for dim in dims(body) for name in dim.symbols()}

@@ -97,8 +97,8 @@ class Scores:
     def score(self, thread: Dim, key: Dim, plain: bool) -> list[Stmt]:
         """What is done to the scores; -inf behind the last key; the largest score of each row of a thread. ``plain``:
         nothing is masked."""
-        stmt, loads, kept = self.stmt, self.loads, self.factor is not None and self.unit is None
-        kept = kept or (plain and self.unit is not None)
+        stmt, loads = self.stmt, self.loads
+        kept = self.factor is not None and (plain or _factor(stmt.scores, stmt.score) is not None)
         whole: Expr = Var("f32", stmt.score) if kept else self.plain if plain else stmt.scores
 
         def row(i: Dim, half: Dim, place: Dim) -> list[Stmt]:
