@@ -459,3 +459,26 @@ def test_torch_finds_it_by_name() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
     if done.stdout.strip() != "True":
         pytest.skip("egshape is not installed with its entry points")
+
+
+def _takes_anothers_update(a: Any, b: Any, i: Any, v: Any) -> Any:
+    a.copy_(b.index_copy(0, i, v))
+    return a.sum()
+
+
+def _updates_a_parameter(a: Any, _: Any, i: Any, v: Any) -> Any:
+    a.index_copy_(0, i, v)
+    return a.sum()
+
+
+@pytest.mark.parametrize("function", [_takes_anothers_update, _updates_a_parameter])
+def test_arguments_that_cannot_be_computed_in(function: Callable[..., Any]) -> None:
+    """The update is another tensor's, or the tensor is a parameter: eager allows both."""
+    i, v = torch.tensor([1]), torch.full((1, 4), 7.0)
+    both = []
+    for run in (function, torch.compile(function, backend="egshape", options={"fallback": False})):
+        a, b = torch.nn.Parameter(torch.zeros(3, 4)), torch.ones(3, 4)
+        with torch.no_grad():
+            both.append((run(a, b, i, v), a.detach(), b))
+    for one, two in zip(*both, strict=True):
+        assert torch.equal(one, two)

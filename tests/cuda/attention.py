@@ -41,6 +41,7 @@ class Case:
     """Scores are f32 whatever the operands are."""
     turned: bool = False
     """Weights are the right side of their product."""
+    scale: float | None = 0.5
 
     def graph(self) -> Graph:
         """The graph; its inputs are q, k, v and what the mask needs."""
@@ -56,7 +57,8 @@ class Case:
         dtype = "f32" if self.wide else self.dtype
         scores = b.one("dot_general", [q, k], {**dot, "lhs_contract": (3,), "rhs_contract": (3,), "dtype": dtype})
         scores = _convert(b, scores, self.soft)
-        scores = b.one("multiply", [scores, _spread(b, constant(b, 0.5, self.soft), (), whole)])
+        if self.scale is not None:
+            scores = b.one("multiply", [scores, _spread(b, constant(b, self.scale, self.soft), (), whole)])
         scores = self._masked(b, scores, whole)
         peak = fold(b, scores, "maximum", float("-inf"))
         if self.guard:

@@ -165,6 +165,15 @@ def test_a_size_that_data_tells(device: Emulated) -> None:
     stays = function(flags, device=True)
     assert stays.shape == (int(flags.sum()),)
     equal(stays, graph, flags)
+    for where in (True, False, True, False):  # memory of the device is never taken for the host's
+        equal(function(flags, stream=function.stream, device=where), graph, flags)
+    few, many = np.arange(300) < 5, np.arange(300) < 200
+    for first, second in ((few, many), (many, few)):
+        given = function(first, device=True)
+        with pytest.raises(EgshapeError, match="has the shape"):
+            function(second, device=True, out=given)
+        assert function(first, device=True, out=given) is given
+        equal(given, graph, first)
 
 
 def test_a_condition_on_data(device: Emulated) -> None:

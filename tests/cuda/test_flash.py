@@ -41,6 +41,7 @@ from tests.cuda.text import ORDERS, Texts
 from tests.cuda.text_device import TextDevice
 from tests.cuda.threads import Machine, check_launch, contents
 from tests.lower.checking import check_model
+from tests.lower.test_attention import scores_of_scores
 
 SIZES = [(1, 1, 1), (2, 3, 5), (1, 40, 70), (1, 0, 3), (2, 2, 0), (0, 2, 2), (1, 3, 140)]
 """Of batch, queries and keys: none, one, no multiples of anything, several blocks, keys that are split."""
@@ -356,6 +357,30 @@ def test_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
         EgshapeError, match="EGSHAPE_CUDA_ATTENTION='torch' is neither 'fused' nor 'library' nor 'cudnn'"
     ):
         attends(Case("f16").graph())
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+@pytest.mark.parametrize("mask", ["causal", "triangle"])
+def test_masked_scores_that_nothing_scales(mask: str, scale: float | None, small: None) -> None:
+    """As of queries that were scaled before: the mask is all that is done to them."""
+    case = Case("f16", mask, scale=scale)
+    check(case, (case.inputs(*sizes) for sizes in ((1, 40, 40), (1, 5, 70))))
+
+
+def test_a_difference_without_a_sign_is_no_line() -> None:
+    """0 <= row - column < 100, written as one comparison."""
+    row, column = (Index("i32", symbol(name)) for name in ("row", "column"))
+    gap = Call("ui32", "convert", (Call("i32", "subtract", (row, column)),), (("dtype", "ui32"),))
+    keep = Call("i1", "compare", (gap, Const("ui32", 100)), (("direction", "LT"), ("kind", "UNSIGNED")))
+    scores = Call("f32", "select", (keep, Var("f32", "score"), Const("f32", float("-inf"))))
+    assert not lines(scores, "row", "column", (symbol("s"), symbol("t")))
+
+
+def test_values_that_are_the_scores_are_no_attention() -> None:
+    graph = scores_of_scores()
+    assert not attends(graph)
+    arrays = [np.random.default_rng(k).normal(size=(5, 8)).astype(np.float32) for k in range(2)]
+    np.testing.assert_allclose(emulated(graph, 64)(*arrays), interpret(graph, arrays)[0], 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "count"), [("i8", 0), ("ui8", 0), ("i16", 0), ("i32", 1), ("i64", 1)])

@@ -197,6 +197,26 @@ def test_without_an_algorithm_the_kernel_runs() -> None:
     assert not library.calls["cublasLtMatmul"] and device.launched
 
 
+def test_a_product_whose_row_was_not_made_is_computed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt where Python begins to fill a row leaves what stood there, which is another product's."""
+    monkeypatch.setattr(cublaslt, "ROWS", 1)
+    device = Emulated()
+    library = Library(device)
+    interrupts: list[int] = []
+    filled = cublaslt.Products._filled
+
+    def interrupted(self: cublaslt.Products, address: int, words: int, stream: int | None) -> int:
+        return interrupts.pop() if interrupts else filled(self, address, words, stream)
+
+    monkeypatch.setattr(cublaslt.Products, "_filled", interrupted)
+    function = compiled(_graph("f32", "f32", "bmk", "bkn", False), device, library=library.functions)
+    for m in (3, 5, 5, 5):
+        x, y = (np.random.default_rng(m).normal(size=size).astype(np.float32) for size in ((2, m, 4), (2, 4, 6)))
+        np.testing.assert_allclose(function(x, y), np.matmul(x, y), 1e-5, 1e-5)
+        interrupts[:] = [0] if m == 3 else []
+    assert library.calls["cublasLtMatmul"] == 3 and not device.faults
+
+
 def test_a_benchmark_can_have_our_own_products(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = _graph("bf16", "bf16", "mbk", "nbk", True)
     monkeypatch.setenv(products.SWITCH, "own")

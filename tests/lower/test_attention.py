@@ -5,9 +5,11 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.interpret import interpret
 from egshape.plan.analysis.memory import layout
 from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
+from tests.cuda.attention import fold as fold_of_rows
 from tests.fuzz.differential import argument, constant, graph_of, region
 from tests.lower.checking import call, compiled
 
@@ -203,3 +205,41 @@ def test_rows_without_a_finite_score_are_nan():
     found = call(compiled(graph), [one, two, three, hidden])[0]
     assert np.isnan(found[2]).all()
     close(np.delete(found, 2, 0), np.delete(exact(one.astype(np.float64) @ two.T + hidden, three), 2, 0))
+
+
+def softmax_of(b, scores):
+    """The softmax of rows."""
+    wide = {"dims": (0,), "shape": scores.type.dims}
+    peak = fold_of_rows(b, scores, "maximum", -np.inf)
+    weights = b.one("exponential", [b.one("subtract", [scores, b.one("broadcast_in_dim", [peak], wide)])])
+    return b.one("divide", [weights, b.one("broadcast_in_dim", [fold_of_rows(b, weights, "add", 0.0)], wide)])
+
+
+def product_of(b, one, two, contracted, dtype):
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (contracted,), "dtype": dtype}
+    return b.one("dot_general", [one, two], attrs)
+
+
+def scores_of_scores():
+    """softmax(q k^T) times q k^T itself."""
+    b, s = BlockBuilder(), symbol("s")
+    q, k = (argument(b, name, "f32", [s, const(8)]) for name in "qk")
+    scores = product_of(b, q, k, 1, "f32")
+    return graph_of(b, product_of(b, softmax_of(b, scores), scores, 0, "f32"))
+
+
+def in_doubles(where):
+    """A softmax in f64 between products of f32, or a second product in f64."""
+    b, s, t = BlockBuilder(), symbol("s"), symbol("t")
+    q, k, v = (argument(b, name, "f32", [s if name == "q" else t, const(8)]) for name in "qkv")
+    scores = b.one("convert", [product_of(b, q, k, 1, "f32")], {"dtype": "f64"})
+    weights = softmax_of(b, scores)
+    if where == "softmax":
+        return graph_of(b, product_of(b, b.one("convert", [weights], {"dtype": "f32"}), v, 0, "f32"))
+    return graph_of(b, product_of(b, weights, b.one("convert", [v], {"dtype": "f64"}), 0, "f64"))
+
+
+@pytest.mark.parametrize("graph", [scores_of_scores(), in_doubles("softmax"), in_doubles("product")], ids=str)
+def test_what_is_nearly_attention(graph):
+    arrays = [np.random.default_rng(k).normal(size=(5, 8)).astype(np.float32) for k in range(len(graph.inputs))]
+    np.testing.assert_allclose(call(compiled(graph), arrays)[0], interpret(graph, arrays)[0], 1e-5, 1e-5)

@@ -346,3 +346,14 @@ def test_integers_in_other_axes_are_multiplied(kind, way):
         for m, n in ((0, 1), (1, 1), (3, 5), (17, 33))
     ]
     check(graph_of(b, b.one("dot_general", [wide, y], attrs)), *arrays)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "ui8"])
+def test_differences_of_bytes_wrap(dtype):
+    """They are bytes, not bytes and a zero point."""
+    b, (m, n, k) = BlockBuilder(), (symbol(name) for name in "mnk")
+    x, y, z = argument(b, "x", dtype, [m, k]), argument(b, "y", dtype, [k, n]), argument(b, "z", dtype, [])
+    less = b.one("subtract", [x, b.one("broadcast_in_dim", [z], {"dims": (), "shape": x.type.dims})])
+    graph = graph_of(b, dot(b, less, y))
+    rng = np.random.default_rng(0)
+    check(graph, [numbers(rng, dtype, (3, 5)), numbers(rng, dtype, (5, 4)), numbers(rng, dtype, ())])

@@ -10,7 +10,8 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.plan.analysis.elements import REFUSED
-from tests.fuzz.differential import argument, data, graph_of
+from tests.cuda.attention import fold
+from tests.fuzz.differential import argument, constant, data, graph_of
 from tests.lower.checking import check, compiled
 
 DTYPES = ("i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "f16", "bf16", "f32", "f64")
@@ -147,3 +148,19 @@ def test_every_number_of_16_bits(kind):
         assert same.all(), (name, *(each[: len(same)][~same][:4] for each in values[:count]))
         ran += 1
     assert ran > 40
+
+
+@pytest.mark.parametrize("what", ["compare", "sign"])
+def test_quotients_that_are_compared_are_divided(what):
+    """x over the largest of its row is 1 where x is that."""
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [symbol("n"), symbol("m")])
+    wide = {"dims": (0,), "shape": x.type.dims}
+    over = b.one("divide", [x, b.one("broadcast_in_dim", [fold(b, x, "maximum", -np.inf)], wide)])
+    one = b.one("broadcast_in_dim", [constant(b, 1.0, "f32")], {"dims": (), "shape": x.type.dims})
+    if what == "compare":
+        found = b.one("compare", [over, one], {"direction": "EQ", "kind": "FLOAT"})
+    else:
+        found = b.one("sign", [b.one("subtract", [over, one])])
+    array = np.random.default_rng(0).uniform(1, 9, (200, 8)).astype(np.float32)
+    check(graph_of(b, found), [array])

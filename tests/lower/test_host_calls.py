@@ -10,6 +10,7 @@ from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ops import host
 from egshape.ops.host import UNKNOWN, call_of
+from egshape.runtime.core.host_calls import HostCalls
 from tests.fuzz.differential import argument, graph_of
 from tests.plan.test_plan import softmax
 
@@ -121,3 +122,11 @@ def test_rows_whose_length_only_the_call_tells(zones, monkeypatch):
         found = one(x)
         np.testing.assert_array_equal(three(x), found)
         np.testing.assert_allclose(found.sum(1), np.ones(n), rtol=1e-5)
+
+
+def test_an_interrupt_where_python_begins_is_an_interrupt(monkeypatch):
+    """ctypes then gives native code any number; what Python has not done is not believed."""
+    monkeypatch.setattr(HostCalls, "_called", lambda *_: 0)
+    function = compile_function(graph())
+    with pytest.raises(KeyboardInterrupt):
+        function(np.ones(3, np.float32))

@@ -206,3 +206,32 @@ def test_a_hash_of_a_size_is_no_size(dtype: str, factor: int, bits: int) -> None
                 hash_ = number(n) * number(factor)
             found, below = function(np.zeros(n, np.int32))
             assert (int(found), bool(below)) == (int(hash_ >> number(bits)), bool(hash_ < bits))
+
+
+def test_the_size_of_an_input_does_not_wrap() -> None:
+    """n*m + n is 2**64 here, of which 64 bits are 0: as many elements as an empty array has."""
+    text = """graph wrapping(%a: f32[n, 0], %c: f32[m, 0], %y: f32[n*m + n]) {
+      symbols n = size(%a, 0), m = size(%c, 0)
+      %0: f32[n] = slice(%y) {starts=<0>, limits=<n>, strides=<1>}
+      return %0 as out
+    }"""
+    function = compiled(parse_graph(text))
+    n, m = 2**20, 2**44 - 1
+    with pytest.raises(EgshapeError, match="too large"):
+        function(np.ones((n, 0), np.float32), np.ones((m, 0), np.float32), np.ones(0, np.float32))
+    small = np.arange(6, dtype=np.float32)
+    np.testing.assert_array_equal(function(np.ones((2, 0), np.float32), np.ones((2, 0), np.float32), small), small[:2])
+
+
+def test_the_size_of_a_result_does_not_wrap() -> None:
+    text = """graph wrapping(%a: f32[n, 0], %c: f32[m, 0]) {
+      symbols n = size(%a, 0), m = size(%c, 0)
+      %0: f32[] = constant() {value=f32[]{1.0}}
+      %1: f32[n*m, 0] = broadcast_in_dim(%0) {dims=[], shape=<n*m, 0>}
+      return %1 as out
+    }"""
+    function = compiled(parse_graph(text))
+    for n, m in ((2**32, 2**32), (2**32, 2**31)):
+        with pytest.raises(EgshapeError, match="too large"):
+            function(np.ones((n, 0), np.float32), np.ones((m, 0), np.float32))
+    assert function(np.ones((3, 0), np.float32), np.ones((2, 0), np.float32)).shape == (6, 0)

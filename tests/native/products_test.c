@@ -58,5 +58,5 @@ int main(void) {
         CHECK(egs_gemm(&state, &wanted, &biases) == 0);
     }
     free(rows);
-    return 0;
+    return EGS_DONE;
 }

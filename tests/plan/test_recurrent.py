@@ -48,6 +48,8 @@ ALL = """%low: f32[] = constant() {value=f32[]{0.0}}
     }
     %newc: f32[b, 16] = broadcast_in_dim(%fold) {dims=[1], shape=<b, 16>}
     %newa: f32[b, 8] = negate(%a)"""
+CHECK = """check() {relation="<=", message="too many", sides=<b, 1000>, args=<>, fact=""}
+    """
 BACK = """%last: i64[] = subtract(%count, %one)
     %at: i64[] = subtract(%last, %i)
     """
@@ -62,8 +64,22 @@ def graph(body: str, at: str) -> Graph:
 
 @pytest.mark.parametrize(
     ("body", "at", "one"),
-    [(OWN, "%i", True), (BACK + OWN, "%at", True), (MET, "%i", False), (ALL, "%i", False), (OWN, "%next", False)],
-    ids=["states that read each other", "backwards", "rows that meet", "a sum of rows", "another row is written"],
+    [
+        (OWN, "%i", True),
+        (BACK + OWN, "%at", True),
+        (MET, "%i", False),
+        (ALL, "%i", False),
+        (OWN, "%next", False),
+        (CHECK + OWN, "%i", False),
+    ],
+    ids=[
+        "states that read each other",
+        "backwards",
+        "rows that meet",
+        "a sum of rows",
+        "another row is written",
+        "a check",
+    ],
 )
 def test_loops_over_rows(body, at, one):
     given = graph(body, at)

@@ -1,6 +1,7 @@
 """Compiled functions: errors, memory of outputs, threads, artifacts, the object cache."""
 
 import re
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -87,6 +88,8 @@ def test_given_outputs_and_their_surroundings(function):
     for wrong in ([[0.0] * 5] * 7, 3.0, "room"):
         with pytest.raises(EgshapeError, match="must be a writable, contiguous array of float32, rank 2"):
             function(x, w, out=[wrong, None])
+    with pytest.raises(EgshapeError, match="must be a writable, contiguous array"):
+        function(x, w, out=[weakref.proxy(out), None])  # says that it is an array, and has none of its memory
     with pytest.raises(EgshapeError, match="overlaps"):
         egshape.compile(identity(), target="llvm", optimize=False)(x, out=[x])
 
@@ -121,6 +124,7 @@ def test_a_shape_that_is_none(function, size):
     with pytest.raises(EgshapeError, match="sizes are 0 to"):
         function.result_shapes((size, 4), (4, 5))
     assert function.result_shapes((np.int64(3), 4), (4, 5)) == ((3, 5), (3,))
+    assert function.result_shapes({"x": (3, 4), "w": (4, 5)}) == ((3, 5), (3,))
 
 
 def product():

@@ -15,7 +15,7 @@ from egshape.adapters.versioned import conditions
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Facts, Relation, parse_facts
 from egshape.observed import MOST_LIKELY, Observed
-from egshape.runtime.core.versioned import Condition, chooser
+from egshape.runtime.core.versioned import Condition, Version, VersionedFunction, chooser
 from egshape.versions import FASTER, SHORTEST, Timed, propose, timed
 
 ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
@@ -233,3 +233,35 @@ def test_versions_are_timed_at_sizes_of_their_guards() -> None:
     assert found is not None and min(found.general, found.version, found.elsewhere) > 0
     large = timed(graph, fn.versions[0], fn.versions[-1].function, Facts.parse("likely arg0.0 = 100000000"))
     assert large is None
+
+
+class _Fails:
+    """A function of an artifact that fails once it has begun."""
+
+    def __init__(self, calls: list[str], name: str, fails: bool, acts: bool = False) -> None:
+        self.calls, self.name, self.fails = calls, name, fails
+        self.manifest = {"host_calls": [{}] if acts else []}
+
+    def __call__(self, *_: Any, **__: Any) -> str:
+        self.calls.append(self.name)
+        if self.fails:
+            raise ValueError(self.name)
+        return self.name
+
+    def ordered(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        return inputs
+
+
+@pytest.mark.parametrize(("acts", "out", "again"), [(False, False, True), (False, True, False), (True, False, False)])
+def test_what_may_have_changed_something_is_not_run_again(acts: bool, out: bool, again: bool) -> None:
+    calls: list[str] = []
+    first, last = _Fails(calls, "version", True, acts), _Fails(calls, "general", False, acts)
+    versions = [Version("n % 8 == 0", first, (Condition((0, 0), divisor=(8, 0)),)), Version("", last)]  # type: ignore[arg-type]
+    function = VersionedFunction(versions)
+    named = {"out": [np.zeros(8, np.float32)]} if out else {}
+    if again:
+        assert function(np.zeros(8, np.float32), **named) == "general"
+    else:
+        with pytest.raises(ValueError, match="version"):
+            function(np.zeros(8, np.float32), **named)
+    assert calls == ["version", "general"][: 1 + again]
