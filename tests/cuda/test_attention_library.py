@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,9 +189,9 @@ def test_little_work_is_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"fails": 3000}, "cudnnBackendExecute fails with status 3000"),
     ],
 )
-def test_the_kernel_runs_where_the_library_does_not(settings: dict[str, object], said: str) -> None:
+def test_the_kernel_runs_where_the_library_does_not(settings: dict[str, Any], said: str) -> None:
     device = Emulated()
-    library = AttentionLibrary(device, **settings)  # type: ignore[arg-type]
+    library = AttentionLibrary(device, **settings)
     function = loaded(_made(attend.LEAST_WORK), device, attention=library.functions)
     for sizes in ((2, 3, 5), (1, 40, 70)):
         _check(CASES[0], function, sizes)

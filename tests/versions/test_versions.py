@@ -255,8 +255,9 @@ class _Fails:
 @pytest.mark.parametrize(("acts", "out", "again"), [(False, False, True), (False, True, False), (True, False, False)])
 def test_what_may_have_changed_something_is_not_run_again(acts: bool, out: bool, again: bool) -> None:
     calls: list[str] = []
-    first, last = _Fails(calls, "version", True, acts), _Fails(calls, "general", False, acts)
-    versions = [Version("n % 8 == 0", first, (Condition((0, 0), divisor=(8, 0)),)), Version("", last)]  # type: ignore[arg-type]
+    first: Any = _Fails(calls, "version", True, acts)
+    last: Any = _Fails(calls, "general", False, acts)
+    versions = [Version("n % 8 == 0", first, (Condition((0, 0), divisor=(8, 0)),)), Version("", last)]
     function = VersionedFunction(versions)
     named = {"out": [np.zeros(8, np.float32)]} if out else {}
     if again:

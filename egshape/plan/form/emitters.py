@@ -10,7 +10,7 @@ from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.form import block_sort, convolution_loops, dots, partition, pooling, scan
 from egshape.plan.form import sort as order
 from egshape.plan.form.host_calls import host_call
-from egshape.plan.form.kernels import assign_all, converted, finish, less, loops, results, zero
+from egshape.plan.form.kernels import assign_all, finish, loops, results, zero
 from egshape.plan.form.scatter import scatter
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import (
@@ -46,8 +46,8 @@ def reduce(p: Steps, op: Op) -> None:
     at = tuple(symbol(p.name("i")) if size.const != 1 else ZERO for size in shape)
     named = {axis: (name_of(at[axis]), shape[axis]) for axis in range(len(shape)) if at[axis] is not ZERO}
     dtypes = [value.type.dtype for value in op.results]
-    inits = [converted(dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
-    items = [converted(dtype, p.read(x, at)) for dtype, x in zip(dtypes, op.operands[:half], strict=True)]
+    inits = [dots.converted(dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
+    items = [dots.converted(dtype, p.read(x, at)) for dtype, x in zip(dtypes, op.operands[:half], strict=True)]
     flat = linear(tuple(at[axis] for axis in kept), tuple(shape[axis] for axis in kept))
     outer = [named[axis] for axis in kept if axis in named]
     inner = [named[axis] for axis in sorted(folded) if axis in named]
@@ -103,7 +103,7 @@ def reduce_window(p: Steps, op: Op) -> None:
     a, half = op.attrs, len(op.operands) // 2
     shape = op.operands[0].type.dims
     dtypes = [value.type.dtype for value in op.results]
-    inits = [converted(dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
+    inits = [dots.converted(dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
     out = results(p, op)
     at, wrap = p.nest(op.results[0].type.dims)
     taps = [(p.name("i"), size) for size in a["window"]]
@@ -115,7 +115,7 @@ def reduce_window(p: Steps, op: Op) -> None:
         tests += needed
     inside = Test(tuple(tests))
     items = [
-        Choose(dtype, inside, converted(dtype, p.read(x, tuple(place))), init)
+        Choose(dtype, inside, dots.converted(dtype, p.read(x, tuple(place))), init)
         for dtype, x, init in zip(dtypes, op.operands[:half], inits, strict=True)
     ]
     flat = linear(at, op.results[0].type.dims)
@@ -133,7 +133,7 @@ def select_and_scatter(p: Steps, op: Op) -> None:
     windows, wrap = p.nest(source.type.dims)
     chosen = Var("i64", p.name("v"))
     choice = _choice(p, op, windows, chosen)
-    first = converted(dtype, p.read(init, ()))
+    first = dots.converted(dtype, p.read(init, ()))
     if not p.target.in_order:
         numbers = Buffer(f"{out.name}.chosen", "i64", product(source.type.dims), "temp")
         keep = Store(numbers, linear(windows, source.type.dims), chosen)
@@ -143,8 +143,12 @@ def select_and_scatter(p: Steps, op: Op) -> None:
     at, over = p.nest(shape)
     fill = over([Store(out, linear(at, shape), first)])
     spot = p.name("g")
-    (new,) = p.scalars(op, op.regions[1], [Load(dtype, out, symbol(spot)), converted(dtype, p.read(source, windows))])
-    end = If(less(chosen, 0), (), (LetIndex(spot, chosen), Store(out, symbol(spot), new)))
+    (new,) = p.scalars(
+        op, op.regions[1], [Load(dtype, out, symbol(spot)), dots.converted(dtype, p.read(source, windows))]
+    )
+    end = If(
+        order.compare(chosen, "LT", Const(chosen.dtype, 0)), (), (LetIndex(spot, chosen), Store(out, symbol(spot), new))
+    )
     finish(p, op, [*fill, *wrap([*choice, end])], (out,))
 
 
@@ -157,7 +161,7 @@ def _choice(p: Steps, op: Op, windows: Indices, chosen: Var) -> list[Stmt]:
     tests = [test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)]
     best, value = Var(x.type.dtype, p.name("v")), p.read(x, place)
     (keep,) = p.scalars(op, op.regions[0], [best, value])
-    take = Call("i1", "or", (less(chosen, 0), Call("i1", "not", (keep,))))
+    take = Call("i1", "or", (order.compare(chosen, "LT", Const(chosen.dtype, 0)), Call("i1", "not", (keep,))))
     step = If(
         Test(tuple(tests)),
         (If(take, (Assign(best.name, value), Assign(chosen.name, Index("i64", linear(place, shape))))),),
@@ -178,7 +182,7 @@ def _collected(p: Steps, op: Op, out: Buffer, numbers: Buffer, first: Expr) -> N
         place.append(index)
         tests += [index, windows[k] - 1 - index, a["window"][k] - 1 - shifted + index * a["strides"][k]]
     total = Var(dtype, p.name("v"))
-    (new,) = p.scalars(op, op.regions[1], [total, converted(dtype, p.read(source, tuple(place)))])
+    (new,) = p.scalars(op, op.regions[1], [total, dots.converted(dtype, p.read(source, tuple(place)))])
     mine = Call(
         "i1",
         "compare",

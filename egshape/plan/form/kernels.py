@@ -8,7 +8,7 @@ from egshape.dims import Dim
 from egshape.ir.graph import Op
 from egshape.ir.types import numpy_dtype
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Assign, Buffer, Call, Const, Expr, Let, Loop, Stmt, Var
+from egshape.plan.ir.loops import Assign, Buffer, Const, Expr, Let, Loop, Stmt, Var
 
 
 def loops(names: Sequence[tuple[str, Dim]], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -29,11 +29,6 @@ def finish(p: Steps, op: Op, body: Sequence[Stmt], out: tuple[Buffer, ...]) -> N
     p.places.update(zip(op.results, out, strict=True))
 
 
-def converted(dtype: str, expr: Expr) -> Expr:
-    """The expression as a dtype."""
-    return expr if expr.dtype == dtype else Call(dtype, "convert", (expr,), (("dtype", dtype),))
-
-
 def assign_all(p: Steps, targets: Sequence[Var], values: Sequence[Expr]) -> list[Stmt]:
     """Give locals new values that may read the old ones."""
     if len(targets) == 1:
@@ -43,11 +38,6 @@ def assign_all(p: Steps, targets: Sequence[Var], values: Sequence[Expr]) -> list
         *(Let(name, value) for name, value in zip(names, values, strict=True)),
         *(Assign(var.name, Var(var.dtype, name)) for var, name in zip(targets, names, strict=True)),
     ]
-
-
-def less(var: Expr, number: int) -> Expr:
-    """i1: whether an integer is below a number."""
-    return Call("i1", "compare", (var, Const(var.dtype, number)), (("direction", "LT"), ("kind", "SIGNED")))
 
 
 def zero(dtype: str) -> Const:

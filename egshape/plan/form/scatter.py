@@ -8,7 +8,8 @@ from egshape.dims import Dim, const, product, symbol
 from egshape.ir.graph import Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices, unsupported
 from egshape.plan.form import sort as order
-from egshape.plan.form.kernels import assign_all, converted, finish, less, results
+from egshape.plan.form.dots import converted
+from egshape.plan.form.kernels import assign_all, finish, results
 from egshape.plan.form.movement import index_vector
 from egshape.plan.form.steps import Steps
 from egshape.plan.form.updates import taken_over
@@ -111,20 +112,21 @@ def _gathered(p: Steps, op: Op, out: Sequence[Buffer], updates: Sequence[Value],
         *(Store(buffer, spot, var) for var, buffer in zip(totals, out, strict=True)),
     )
     begin = (Local(first.name, Const("i1", True)), Local(at.name, Const("i64", 0)))
-    inside = If(less(key, 0), (), (*begin, search, If(first, apply)))
+    inside = If(order.compare(key, "LT", Const(key.dtype, 0)), (), (*begin, search, If(first, apply)))
     return (Free(name_of(me), count, (Let(key.name, Load("i64", numbers, me)), inside)),)
+
+
+def _windows(op: Op) -> dict[int, int]:
+    """The axes of the operand along which windows have elements, and theirs of the updates."""
+    a = op.attrs
+    dropped = (*a["inserted_window_dims"], *a["operand_batch"])
+    kept = [axis for axis in range(op.operands[0].type.rank) if axis not in dropped]
+    return dict(zip(kept, a["update_window_dims"], strict=True))
 
 
 def _whole(op: Op) -> set[int]:
     """The axes of updates whose elements never go to one place: those of windows that always begin at 0."""
-    a, rank = op.attrs, op.operands[0].type.rank
-    dropped = (*a["inserted_window_dims"], *a["operand_batch"])
-    kept = [axis for axis in range(rank) if axis not in dropped]
-    return {
-        source
-        for axis, source in zip(kept, a["update_window_dims"], strict=True)
-        if axis not in a["scatter_dims_to_operand_dims"]
-    }
+    return {source for axis, source in _windows(op).items() if axis not in op.attrs["scatter_dims_to_operand_dims"]}
 
 
 def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -143,23 +145,15 @@ def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> t
 
 def _window(op: Op, axis: int) -> Dim:
     """How many elements of an axis of the operand a window has."""
-    a = op.attrs
-    kept = [
-        each
-        for each in range(op.operands[0].type.rank)
-        if each not in (*a["inserted_window_dims"], *a["operand_batch"])
-    ]
-    return op.operands[-1].type.dims[a["update_window_dims"][kept.index(axis)]] if axis in kept else const(1)
+    source = _windows(op).get(axis)
+    return const(1) if source is None else op.operands[-1].type.dims[source]
 
 
 def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], dict[int, Dim], list[Stmt]]:
     """Where an update goes, where its window begins along the axes that have indices, and what reads these."""
     a, count = op.attrs, len(op.operands) // 2
-    rank = op.operands[0].type.rank
-    dropped = (*a["inserted_window_dims"], *a["operand_batch"])
-    place = [ZERO] * rank
-    kept = [axis for axis in range(rank) if axis not in dropped]
-    for axis, source in zip(kept, a["update_window_dims"], strict=True):
+    place = [ZERO] * op.operands[0].type.rank
+    for axis, source in _windows(op).items():
         place[axis] = at[source]
     for left, right in zip(a["operand_batch"], a["indices_batch"], strict=True):
         place[left] = batch[right - (right > a["index_vector_dim"])]
