@@ -35,19 +35,14 @@ def emit(device: Calls, step: Attention, done: str) -> None:
         words = [str(KINDS.index(step.out.buffer.dtype)), str(int(step.causal)), str(bits), *map(w.dim, sizes)]
         for tensor in (step.queries, step.keys, step.values, step.out):
             words += _words(device, tensor)
-        place = w.slot(f"[{len(WORDS)} x i64]")
-        for number, word in enumerate(words):
-            w.line(f"store i64 {word}, ptr {w.value(f'getelementptr i64, ptr {place}, i64 {number}')}")
-        code = w.value(f"call i32 {call}(ptr {place}, ptr {device.stream()})")
+        assert len(words) == len(WORDS)
+        code = w.value(f"call i32 {call}(ptr {device.listed(words)}, ptr {device.stream()})")
         w.line(f"store i1 {w.value(f'icmp eq i32 {code}, {DONE}')}, ptr {done}")
 
 
 def _words(device: Calls, tensor: Heads) -> Iterator[str]:
-    w = device.w
-    offset = w.dim(tensor.offset * itemsize(tensor.buffer.dtype))
-    place = w.value(f"getelementptr i8, ptr {device.host.pointers[tensor.buffer]}, i64 {offset}")
-    yield w.value(f"ptrtoint ptr {place} to i64")
-    yield from map(w.dim, tensor.steps)
+    yield device.place(tensor.buffer, tensor.offset)
+    yield from map(device.w.dim, tensor.steps)
 
 
 def _moved(step: Attention) -> Dim:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from egshape.dims import Dim
+from egshape.ir.types import itemsize
 from egshape.lower.device import events
 from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
+from egshape.plan.ir.loops import Buffer
 from egshape.runtime.abi.call import DEVICE_CALL
 from egshape.runtime.abi.device import FUNCTIONS, WORDS
 
@@ -27,6 +29,19 @@ class Calls:
     def word(self, name: str) -> str:
         """The address of a word of the device's table."""
         return self.w.value(f"getelementptr i64, ptr %device, i64 {WORDS.index(name)}")
+
+    def place(self, buffer: Buffer, offset: Dim) -> str:
+        """The address, as an i64, of an element of a buffer."""
+        bytes = self.w.dim(offset * itemsize(buffer.dtype))
+        place = self.w.value(f"getelementptr i8, ptr {self.host.pointers[buffer]}, i64 {bytes}")
+        return self.w.value(f"ptrtoint ptr {place} to i64")
+
+    def listed(self, words: Sequence[str]) -> str:
+        """Where words lie one after the other."""
+        place = self.w.slot(f"[{len(words)} x i64]")
+        for number, word in enumerate(words):
+            self.w.line(f"store i64 {word}, ptr {self.w.value(f'getelementptr i64, ptr {place}, i64 {number}')}")
+        return place
 
     def stream(self) -> str:
         """The stream that all work goes to."""

@@ -18,7 +18,7 @@ from egshape.runtime.abi.products import BIAS, GELU, KEY, KINDS, POINTERS
 
 def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
     """Call the library, else do what ``otherwise`` writes."""
-    w, host = device.w, device.host
+    w = device.w
     out = step.out
     bytes = step.count * (
         step.m * step.k * itemsize(step.left.buffer.dtype)
@@ -38,13 +38,10 @@ def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
             f"gemm_{step.kernel.label}", step.kernel.where, bytes, const(2) * step.count * step.m * step.n * step.k
         ),
     ):
-        pointers = [
-            _address(device, step.left),
-            _address(device, step.right),
-            host.pointers[out],
-            *("null" if each is None else host.pointers[each] for each in (step.bias, step.residual)),
+        addresses = [
+            *(device.place(side.buffer, side.offset) for side in (step.left, step.right)),
+            *("0" if each is None else device.place(each, const(0)) for each in (out, step.bias, step.residual)),
         ]
-        addresses = [w.value(f"ptrtoint ptr {pointer} to i64") for pointer in pointers]
         alignment = "0"
         for number, address in enumerate(addresses):
             last = w.value(f"and i64 {address}, 255")
@@ -53,20 +50,13 @@ def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
         sizes = [w.dim(size) for size in (step.count, step.m, step.n, step.k)]
         extras = (BIAS if step.bias is not None else 0) + (GELU if step.gelu else 0)
         key = [str(kind), *sizes, *_words(device, step.left), *_words(device, step.right), str(extras), alignment]
-        words = w.slot(f"[{len(KEY) + len(POINTERS)} x i64]")
-        for number, word in enumerate((*key, *addresses)):
-            w.line(f"store i64 {word}, ptr {w.value(f'getelementptr i64, ptr {words}, i64 {number}')}")
+        assert (len(key), len(addresses)) == (len(KEY), len(POINTERS))
+        words = device.listed([*key, *addresses])
         code = w.value(f"call i32 @egs_gemm(ptr {state}, ptr {words}, ptr {device.stream()})")
         w.line(f"store i1 {w.value(f'icmp eq i32 {code}, 0')}, ptr {done}")
     ran = w.value(f"load i1, ptr {done}")
     with w.when(w.value(f"xor i1 {ran}, true")):
         otherwise()
-
-
-def _address(device: Calls, side: GemmOperand) -> str:
-    w = device.w
-    offset = w.dim(side.offset * itemsize(side.buffer.dtype))
-    return w.value(f"getelementptr i8, ptr {device.host.pointers[side.buffer]}, i64 {offset}")
 
 
 def _words(device: Calls, side: GemmOperand) -> list[str]:
