@@ -80,6 +80,7 @@ LAYERS = [
             "signature",
             "places",
             "annotate",
+            "annotation",
             "reasons",
             "compiling",
             "show",

@@ -18,7 +18,7 @@ from egshape.errors import CheckFailed, EgshapeError, OutputsDiffer, ParseError,
 
 if TYPE_CHECKING:
     from egshape.adapters.onnx_verify import Compared
-    from egshape.annotate import Annotation
+    from egshape.annotation import Annotation
     from egshape.api import Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
@@ -68,7 +68,7 @@ def load_model(
 def _types(texts: Sequence[str], file: Path | None) -> dict[str, Annotation]:
     """The types by the names of their values. Raises EgshapeError, with the option or the line of the file, for a text
     that is none, that names no value, or a value that was spoken of before."""
-    from egshape.annotate import named
+    from egshape.annotation import named
 
     lines = [] if file is None else read_bytes(file).decode(errors="replace").splitlines()
     said = [(f"--annotate {text!r}", text) for text in texts]

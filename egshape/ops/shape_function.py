@@ -197,9 +197,10 @@ class ShapeFunction:
         return explore(run)
 
     def _result(self, operands: Sequence[Operand], attrs: Mapping[str, Any]) -> Result:
+        # The dtype first: what it refuses is refused at all sizes, whatever the shape function asks of them.
+        dtype = None if self._dtype is None else self._dtype(*operands, **attrs)
         found = self._shape(*operands, **attrs)
-        if self._dtype is not None:
-            dtype = self._dtype(*operands, **attrs)
+        if dtype is not None:
             found = [*zip(dtype, found, strict=True)] if isinstance(dtype, list) else (dtype, found)
         several = isinstance(found, list)
         return Result(tuple(map(_typed, found if several else [found])), several)
