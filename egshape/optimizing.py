@@ -102,10 +102,12 @@ class Result(Optimization):
         own = [each for each in self.report.symbols if any(source in axes for source in each.sources)]
         ranges = [SymbolFacts(each.name, ranges=each.ranges, divisor=each.divisor).relations() for each in own]
         equal = [Relation("==", axes[one], axes[two]) for one, two, _ in self.report.equalities]
-        known = self.facts.with_relations([*(relation for each in ranges for relation in each), *equal])
+        derived = [*(relation for each in ranges for relation in each), *equal]
+        known = self.facts.with_relations(derived)
         for each in own:
             known = known.with_symbol(each.name, each.sources)
-        return known
+        stated = {each.text for each in self.facts.statements()}
+        return replace(known, implied=tuple(each.text for each in derived if each.text not in stated))
 
     @cached_property
     def changes(self) -> Changes:
@@ -162,13 +164,30 @@ def optimize(
     rules = tuple(map(str, several(rules)))
     with size_functions(rules) as functions:
         user = Facts.parse(*facts_given(assume), assumed=True)
+        implied: tuple[Relation, ...] = ()
         if facts is not None:
+            facts, implied = facts.apart()
             user = facts.merge(user)
         limits = limits or Limits()
         asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers)
         with assuming(user):
             graph = load(model)
-        return replace(_optimized(graph, user, asked, tracer or Tracer()), functions=functions)
+        tracer = tracer or Tracer()
+        result = _optimized(graph, user, asked, tracer)
+        if foreign := _not_implied(result, implied):
+            result = _optimized(graph, user.with_relations(foreign), asked, tracer)
+        return replace(result, functions=functions)
+
+
+def _not_implied(result: Result, statements: Sequence[Relation]) -> list[Relation]:
+    """Those of some statements, implied by the program that they come from, that this one does not imply."""
+    sizes = result.optimized.sizes
+
+    def holds(statement: Relation) -> bool:
+        known = resolve(result.source, Facts().with_relation(statement)).statements()
+        return all(sizes.decide(each) == "proved" for each in known)
+
+    return [each for each in statements if not holds(each)]
 
 
 @dataclass(frozen=True)

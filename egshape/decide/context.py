@@ -17,7 +17,8 @@ from egshape.dims import Definedness, Dim, Symbol, const, symbol
 from egshape.dims.core import natural_key, of_atom
 from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Facts, Relation
-from egshape.facts.intervals import complement
+from egshape.facts.absorb import linear_symbol, ranges_of_symbol
+from egshape.facts.intervals import INTEGERS, Ranges, complement, intersect, preimage
 from egshape.facts.store import contradiction
 from egshape.limits import tick
 
@@ -151,6 +152,15 @@ class Context:
         if own is None:
             own = self._shown[this] = shown(world, world.normal(this))
         return own is this
+
+    def ranges(self, dim: Dim) -> Ranges:
+        """The sizes that a dim may be, as far as intervals tell."""
+        plain = linear_symbol(self._world.normal(dim))
+        listed = INTEGERS
+        if plain is not None and abs(plain[1]) == 1:
+            name, sign, offset = plain
+            listed = preimage(self._world.ranges.get(name, INTEGERS), sign, -sign * offset)
+        return intersect(listed, (self.bounds(dim),))
 
     def bounds(self, dim: Dim) -> tuple[int | None, int | None]:
         """(low, high), inclusive; None where no bound is known."""
@@ -370,7 +380,10 @@ def items_of(relation: Relation, why: int) -> list[Item]:
         one, two = need.one, need.two
         choices = (Item("==", one - two, why), Item("==", one - 1, why), Item("==", two - 1, why))
         items.append(Item("or", _ZERO, why, (), choices))
-    if relation.kind == "in":
+    solved = ranges_of_symbol(relation)
+    if solved is not None:
+        items.append(Item("in", symbol(solved[0]), why, solved[1]))
+    elif relation.kind == "in":
         items.append(Item("in", relation.lhs, why, relation.ranges))
     elif relation.kind in ("==", "!="):
         items.append(Item(relation.kind, relation.lhs - relation.rhs, why))
