@@ -25,6 +25,7 @@ from egshape.ir.types import (
     TensorType,
     dtype_name,
     holds,
+    is_integer,
     numpy_dtype,
 )
 from egshape.ops.base import Registry
@@ -46,6 +47,8 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
     if decl.traits.converts:
         rows["is_convert"].append((function, attrs["dtype"]))
         rows["keeps"] += [(function, dtype) for dtype in DTYPES if holds(attrs["dtype"], dtype)]
+    if decl.traits.wraps:
+        rows["wraps"] += [(function, dtype) for dtype in DTYPES if is_integer(dtype)]
     rows["idempotent"] += [(function, dtype) for dtype in DTYPES if decl.traits.is_idempotent(dtype)]
     for is_so, table in ((decl.traits.involution, "involution"), (decl.traits.selects, "selects")):
         if is_so:
@@ -62,6 +65,11 @@ def absorbing_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, An
     return _elements(dtype, ((decl.name, decl.traits.absorbing) for decl in registry))
 
 
+def negating_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, Any, bool]]:
+    """(function, constant, also as the left operand) for which f(x, c) is -x bit for bit."""
+    return _elements(dtype, ((decl.name, decl.traits.negating) for decl in registry))
+
+
 def _elements(dtype: str, found: Iterable[tuple[str, Element | None]]) -> Iterable[tuple[str, Any, bool]]:
     for name, element in found:
         value = None if element is None else element.of(dtype)
@@ -76,7 +84,7 @@ def moves_units(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> bool:
 
 
 def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Registry, rows: Rows) -> None:
-    """Neutral and absorbing elements and truths among scalar constants."""
+    """Neutral, absorbing and negating elements and truths among scalar constants."""
     if array.shape != ():
         return
     if dtype == "i1":
@@ -86,9 +94,10 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Regi
             rows["in_neutral_right"].append((function, number))
             if left:
                 rows["in_neutral"].append((function, number))
-    for function, value, _ in absorbing_elements(dtype, registry):
-        if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
-            rows["in_absorbing"].append((function, number))
+    for table, elements in (("in_absorbing", absorbing_elements), ("in_negating", negating_elements)):
+        for function, value, _ in elements(dtype, registry):
+            if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
+                rows[table].append((function, number))
 
 
 class Describer:
@@ -101,13 +110,15 @@ class Describer:
         sizes: ExchangeState,
         fits: Callable[[Dim], bool],
         at_most: Callable[[Dim, Dim], bool],
+        settle: Callable[[Dim], Dim],
         makes: frozenset[str] = frozenset(),
     ) -> None:
-        """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
+        """``settle`` makes a size simpler by what is known where the block is entered. ``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
         ``at_most`` whether one size surely is no larger than another. ``makes``: ops whose types are inferred here."""
         self.encoder = encoder
         self._fits = fits
         self._at_most = at_most
+        self._settle = settle
         self._ordered: set[tuple[int, int]] = set()
         self.normal: Callable[[Dim], Dim] = sizes.normal_form
         self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
@@ -197,7 +208,7 @@ class Describer:
                 parts = (shapes[elements], shapes[shape], shapes[sizes])
                 if not all(map(self._fits, parts[0])):
                     continue
-                starts = tuple(map(self.normal, _clamp(axes, *parts)))
+                starts = tuple(self._settle(self.normal(start)) for start in _clamp(axes, *parts))
                 self._name("name_clamp", parts, starts, rows, self.encoder.axes(tuple(axes)))
 
     def _name(

@@ -23,6 +23,7 @@ TENSOR_RULESETS = (
     "tensor.transpose",
     "tensor.broadcast",
     "tensor.slice",
+    "tensor.count",
     "tensor.neutral",
 )
 SOURCES = "prelude.tensor"

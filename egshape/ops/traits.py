@@ -90,12 +90,16 @@ class Traits:
     """Its result is its operand in the dtype that its attribute ``dtype`` says."""
     selects: bool = False
     """f(x, x) = x."""
+    wraps: bool = False
+    """Of integers it is a sum, difference, product or negation modulo a power of two."""
     reduces: bool = False
     """A commutative function of two operands of one dtype, with which a region may fold."""
     neutral: Element | None = None
     """c for which f(x, c) is x to the bit."""
     absorbing: Element | None = None
     """c for which f(x, c) is c to the bit, whatever x."""
+    negating: Element | None = None
+    """c for which f(x, c) is -x to the bit."""
     scalars: tuple[int, ...] = ()
     """Places of operands that may be scalars whatever the shape of the others is."""
 

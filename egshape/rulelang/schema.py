@@ -78,6 +78,8 @@ CORE = """
 (relation neutral_right (String T))
 ; (absorbing f c): f(x, c) = f(c, x) = c to the bit, for a scalar c.
 (relation absorbing (String T))
+; (negating f c): f(x, c) = f(c, x) = -x.
+(relation negating (String T))
 ; Axis lists: 0, 1, 2, ...; rising ones; permutations that undo each other.
 (relation identity (Axes))
 (relation increasing (Axes))
@@ -105,13 +107,15 @@ CORE = """
 ; The x of which b is a slice, the one that was found last.
 (function unslice (T) T :merge new)
 ; Of an op f: the dtype of its result; (is_convert f d); (keeps f d): the conversion f keeps every value of dtype d;
-; f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
+; f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x; f of integers of dtype d is a sum, difference, product or
+; negation modulo a power of two.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
 (relation keeps (String String))
 (relation involution (String))
 (relation idempotent (String String))
 (relation selects (String))
+(relation wraps (String String))
 ; (unit_moves u p): permuting a shape u by p moves some axes, all of size 1, so that the elements stay in order.
 (relation unit_moves (Shape Axes))
 ; (nothing s d n): shape s has no element, and n is some scalar of dtype d.
@@ -125,6 +129,7 @@ CORE = """
 (relation in_neutral (String i64))
 (relation in_neutral_right (String i64))
 (relation in_absorbing (String i64))
+(relation in_negating (String i64))
 (relation in_truth (i64 i64))
 (relation in_dims_of (i64 i64 i64 String))
 (relation fold_op (i64 i64))
@@ -296,6 +301,8 @@ _LOAD_CORE = """
   :ruleset load :name "load/neutral-right")
 (rule ((in_absorbing f c)) ((absorbing f (constant c)))
   :ruleset load :name "load/absorbing")
+(rule ((in_negating f c)) ((negating f (constant c)))
+  :ruleset load :name "load/negating")
 (rule ((in_truth c 1)) ((is_true (constant c)))
   :ruleset load :name "load/true")
 (rule ((in_truth c 0)) ((is_false (constant c)))

@@ -710,3 +710,61 @@ def select_known(m: Maker) -> Value:
     elif choice == 2:
         predicate = m.input("i1", x.type.dims)
     return m.one("select", (predicate, x, y))
+
+
+# -- count ---------------------------------------------------------------------------------------------------------
+
+
+@pattern("tensor.count/reverse-below-splat-left", "tensor.count/reverse-below-splat-right")
+def reverse_of_splatted(m: Maker) -> Value:
+    x = m.value(low=1)
+    made = splatted(m, x, x, right=m.chance(2))
+    return m.one("reverse", (made,), dims=m.subset(made.type.rank, 1))
+
+
+@pattern("tensor.count/reverse-iota")
+def reverse_iota(m: Maker) -> Value:
+    dims = m.dims(m.choice((1, 2)))
+    x = m.one("iota", dtype=m.choice(("i32", "i8", "f32")), dim=m.chooser.randint(0, len(dims) - 1), shape=dims)
+    return m.one("reverse", (x,), dims=m.subset(len(dims), 1))
+
+
+@pattern("tensor.count")
+def differences(m: Maker) -> Value:
+    x = m.input(m.choice(("i32", "i8", "f32")), m.dims(m.choice((0, 1, 2))))
+    y = m.input(x.type.dtype, x.type.dims)
+    minus = m.splat(m.scalar(m.choice((-1, -1, 1)), x.type.dtype), x.type.dims)
+    negated = m.one("multiply", (minus, x) if m.chance(2) else (x, minus))
+    difference = m.one("subtract", (x, y))
+    return m.choice(
+        (
+            m.one("add", (y, negated)),
+            m.one("negate", (difference,)),
+            m.one("add", (y, difference)),
+            m.one("add", (difference, m.choice((x, y)))),
+            m.one("subtract", (x, difference)),
+        )
+    )
+
+
+@pattern("tensor.count/gather-all-i32", "tensor.count/gather-all-i64")
+def gather_all(m: Maker) -> Value:
+    x = m.value(low=1)
+    axis = m.chooser.randint(0, x.type.rank - 1)
+    rows = m.cut(x, axis) if m.chance(4) else x.type.dims[axis]
+    counted = m.one("iota", dtype=m.choice(("i32", "i64")), dim=0, shape=(rows,))
+    index = m.one("broadcast_in_dim", (counted,), dims=(0,), shape=(rows, const(1)))
+    others = tuple(each for each in range(x.type.rank) if each != axis)
+    sizes = tuple(const(1) if each == axis else size for each, size in enumerate(x.type.dims))
+    return m.one(
+        "gather",
+        (x, index),
+        offset_dims=others,
+        collapsed=(axis,),
+        operand_batch=(),
+        indices_batch=(),
+        start_index_map=(axis,),
+        index_vector_dim=1,
+        sizes=sizes,
+        sorted=False,
+    )
