@@ -11,6 +11,7 @@ from egshape.decide.linear import project, row_of
 from egshape.decide.parts import Part, Parts
 from egshape.decide.reason import INTERVAL, LINEAR, NORMAL_FORM, Given, Reason, Rule, Step
 from egshape.decide.refute import Budget, refute
+from egshape.decide.remainders import nonnegative_by_remainders
 from egshape.decide.shown import compound_atoms, shown, simpler
 from egshape.decide.world import World
 from egshape.dims import Definedness, Dim, Symbol, const, symbol
@@ -263,8 +264,11 @@ class Context:
 
     def _difference(self, relation: Relation) -> tuple[Dim, int]:
         """(rhs - lhs in normal form, the assumptions used)."""
-        self._world.used = 0
-        return self._world.normal(relation.rhs - relation.lhs), self._world.used
+        world = self._world
+        world.used = 0
+        normal = world.normal(relation.rhs - relation.lhs)
+        used, merged = world.used, world.with_one_division(normal)
+        return (merged, world.used) if merged.const is not None else (normal, used)
 
     def _by_sign(self, relation: Relation, dim: Dim, may_hold: bool, may_fail: bool) -> Verdict | None:
         """By ranges and one elimination, where dim is rhs - lhs."""
@@ -273,9 +277,9 @@ class Context:
         world.normal(relation.rhs - relation.lhs)
         if relation.kind in ("<=", "<"):
             slack = dim if relation.kind == "<=" else dim - 1
-            if not may_fail and world.nonnegative(slack):
+            if not may_fail and (world.nonnegative(slack) or nonnegative_by_remainders(slack, world.at_least)):
                 return Verdict("proved", INTERVAL, world.used)
-            if not may_hold and world.nonnegative(-slack - 1):
+            if not may_hold and (world.nonnegative(-slack - 1) or nonnegative_by_remainders(-slack - 1, world.at_least)):
                 return Verdict("refuted", INTERVAL, world.used)
             return None
         apart: Answer = "refuted" if relation.kind == "==" else "proved"

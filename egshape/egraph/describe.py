@@ -221,10 +221,11 @@ class Describer:
             rows[relation].append(key[1:])
 
     def _functions_and_axes(self, snapshot: Snapshot, rows: Rows) -> None:
-        for table in ("Unary", "Binary"):
-            for function in {row[0] for row in snapshot.table(table)} - self._functions:
-                self._functions.add(function)
-                describe_function(function, self.registry, rows)
+        found = {row[0] for table in ("Unary", "Binary") for row in snapshot.table(table)}
+        found |= {decl.name for decl in self.registry if decl.traits.wraps}  # rules make differences of other ops
+        for function in found - self._functions:
+            self._functions.add(function)
+            describe_function(function, self.registry, rows)
         lists = {row[1] for row in snapshot.table("transpose")} | {row[1] for row in snapshot.table("broadcast_in_dim")}
         lists |= {row[2] for row in snapshot.table("gather")}
         for axes in sorted(lists - self._axes):

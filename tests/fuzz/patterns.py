@@ -725,26 +725,60 @@ def reverse_of_splatted(m: Maker) -> Value:
 @pattern("tensor.count/reverse-iota")
 def reverse_iota(m: Maker) -> Value:
     dims = m.dims(m.choice((1, 2)))
-    x = m.one("iota", dtype=m.choice(("i32", "i8", "f32")), dim=m.chooser.randint(0, len(dims) - 1), shape=dims)
-    return m.one("reverse", (x,), dims=m.subset(len(dims), 1))
+    axis = m.chooser.randint(0, len(dims) - 1)
+    x = m.one("iota", dtype="f32" if m.chance(4) else m.choice(("i32", "i8")), dim=axis, shape=dims)
+    return m.one("reverse", (x,), dims=m.subset(len(dims), 1) if m.chance(4) else (axis,))
 
 
-@pattern("tensor.count")
-def differences(m: Maker) -> Value:
-    x = m.input(m.choice(("i32", "i8", "f32")), m.dims(m.choice((0, 1, 2))))
+def minus(m: Maker, x: Value, *, left: bool, scalar: bool) -> Value:
+    """x times -1, or now and then 1."""
+    number = m.scalar(m.choice((-1, -1, -1, 1)), x.type.dtype)
+    other = number if scalar else m.splat(number, x.type.dims)
+    return m.one("multiply", (other, x) if left else (x, other))
+
+
+def counted(m: Maker, rank: int) -> Value:
+    return m.input("f32" if m.chance(4) else m.choice(("i32", "i8")), m.dims(rank))
+
+
+@pattern("tensor.count/negate-left", "tensor.count/negate-right")
+def negate_splat(m: Maker) -> Value:
+    return minus(m, counted(m, m.choice((1, 2))), left=m.chance(2), scalar=False)
+
+
+@pattern("tensor.count/negate-left-scalar", "tensor.count/negate-right-scalar")
+def negate_scalar(m: Maker) -> Value:
+    return minus(m, counted(m, 0), left=m.chance(2), scalar=True)
+
+
+@pattern("tensor.count/add-negated")
+def add_negated(m: Maker) -> Value:
+    x = counted(m, m.choice((0, 1, 2)))
+    return m.one("add", (m.input(x.type.dtype, x.type.dims), m.one("negate", (x,))))
+
+
+def difference(m: Maker) -> tuple[Value, Value, Value]:
+    x = counted(m, m.choice((0, 1, 2)))
     y = m.input(x.type.dtype, x.type.dims)
-    minus = m.splat(m.scalar(m.choice((-1, -1, 1)), x.type.dtype), x.type.dims)
-    negated = m.one("multiply", (minus, x) if m.chance(2) else (x, minus))
-    difference = m.one("subtract", (x, y))
-    return m.choice(
-        (
-            m.one("add", (y, negated)),
-            m.one("negate", (difference,)),
-            m.one("add", (y, difference)),
-            m.one("add", (difference, m.choice((x, y)))),
-            m.one("subtract", (x, difference)),
-        )
-    )
+    return x, y, m.one("subtract", (x, y))
+
+
+@pattern("tensor.count/negate-difference")
+def negate_difference(m: Maker) -> Value:
+    return m.one("negate", difference(m)[2:])
+
+
+@pattern("tensor.count/add-difference", "tensor.count/difference-add")
+def add_difference(m: Maker) -> Value:
+    x, y, between = difference(m)
+    other = x if m.chance(4) else y
+    return m.one("add", (other, between) if m.chance(2) else (between, other))
+
+
+@pattern("tensor.count/subtract-difference")
+def subtract_difference(m: Maker) -> Value:
+    x, y, between = difference(m)
+    return m.one("subtract", (y if m.chance(4) else x, between))
 
 
 @pattern("tensor.count/gather-all-i32", "tensor.count/gather-all-i64")
