@@ -224,6 +224,15 @@ class Scope:
             self.program.bounds.learn(Relation("==", one, two))
             self.program.decided.clear()
 
+    def need(self, relation: Relation) -> None:
+        """Require a relation of the next op, unless it holds; what is added from now on knows it."""
+        if self.decide(relation.kind, relation.lhs, relation.rhs) is True:
+            return
+        self.needs.append(relation)
+        if self.certain:
+            self.program.bounds.learn(relation)
+            self.program.decided.clear()
+
     def rely(self, value: Value) -> None:
         """Note that what the op that was just added, and gave ``value``, relies on is proved or checked there."""
         ops = self.builder.ops
