@@ -92,6 +92,8 @@ class Emitter:
         """The graph of the file that was read."""
         said = (*self.original.value_info, *self.original.output)
         self.said: Mapping[str, ValueInfoProto] = {each.name: each for each in said}
+        if isinstance(graph.own, Own):
+            self.scope.said_of(graph.own.small())
 
     # -- graphs --------------------------------------------------------------------------------------------------
 
@@ -303,6 +305,9 @@ class Emitter:
     def _single(self, op: Op, wanted: str) -> None:
         """An op with one result."""
         before = len(self.scope.frame.nodes)
+        if wanted and op.name == "constant" and self._gives(op, wanted):
+            self.scope.bind(op.result, wanted)
+            return
         name = self._written(op)
         if wanted and name != wanted:
             nodes, memo = self.scope.frame.nodes, self.scope.frame.memo
@@ -313,6 +318,13 @@ class Emitter:
                 nodes.append(_identity(name, wanted))
             name = wanted
         self.scope.bind(op.result, name)
+
+    def _gives(self, constant: Op, wanted: str) -> bool:
+        """Whether an output is an initializer, which it can be beside an output that takes the checks along."""
+        makers = [self._makers.get(value) for value in self.graph.outputs]
+        if all(op is not None and op.name == "constant" for op in makers):
+            return False
+        return self.scope.give(constant.attrs["value"], wanted)
 
     def _written(self, op: Op) -> str:
         if op.name in ELEMENTWISE:

@@ -81,6 +81,13 @@ class Own:
             return False
         return array.nbytes > SMALL or bool(np.array_equal(self.model.array(held, name), array))
 
+    def small(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The initializers that lie in the message, by name."""
+        for each in self.model.proto.graph.initializer:
+            if each.data_location != TensorProto.EXTERNAL and each.name not in self.model.raw and _size(each) <= SMALL:
+                if dtype_of(each.data_type, each.name) != TEXT:
+                    yield each.name, self.model.array(each, each.name)
+
     @property
     def titles(self) -> Mapping[str, str]:
         """The op of each node by its location, where all nodes there have one."""
