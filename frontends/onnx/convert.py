@@ -34,6 +34,7 @@ from egshape.hints import option
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.calls import shared
 from egshape.ir.graph import Block, Graph, Value
+from egshape.ops.shape_function import assumed
 
 Held = TypeVar("Held")
 
@@ -109,6 +110,10 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
     inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
     nodes = needed(proto.graph, set(scope.initializers) | {info.name for info in inputs}, model.name)
     program.ranks.update(_ranks(proto.graph, nodes, functions, forms))
+    program.ends = frozenset(each.name for each in proto.graph.output if each.type.tensor_type.HasField("shape")) - {
+        *(name for node in nodes for name in reads_of(node)),
+        *(name.removeprefix("%") for name in forms),
+    }
     given = _inputs(inputs, builder, model.name, forms, program.ranks)
     values = flat(given)
     scope.names.update(zip((info.name for info in inputs), given, strict=True))
@@ -118,6 +123,7 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
         for size in value.type.shape or ():
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
+    _assume(program, values)
     checks = add_listed(scope, checks)
     scope.run(nodes)
     unknown = add_listed(scope, checks)
@@ -129,6 +135,19 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
     own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body, facts, forms, whole)
     title = proto.graph.name or Path(model.name).stem
     return Graph(title, body, names_of(names, results), facts, metadata, own=own)
+
+
+def _assume(program: Program, inputs: Sequence[Value]) -> None:
+    """Note facts that are given beside the model, in its symbols."""
+    facts = assumed()
+    if facts is None:
+        return
+    axes = [(value.name, f"arg{place}", value.type.shape or ()) for place, value in enumerate(inputs)]
+    named = {
+        f"{name}.{axis}": size for *names, shape in axes for name in names for axis, size in enumerate(shape)
+    }
+    for fact in facts.statements():
+        program.assumed.learn(fact.substitute(named))
 
 
 def _upgraded(model: Model, opset: int) -> Model:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from egshape.dims import symbol
 from egshape.errors import Unsupported
@@ -75,6 +75,8 @@ class Emitter:
             self.scope.wanted = {
                 block: [each for each in wanted if (block, each) in first.met] for block, wanted in first.wanted.items()
             }
+        self.texts: list[TensorProto] | None = []
+        """Constants of text, which are initializers; None in a function, which has none."""
         self.found = False
         """Whether there are checks."""
         self.written: Counter[str] = Counter()
@@ -129,6 +131,7 @@ class Emitter:
             graph.name or "graph",
             arguments,
             outputs,
+            initializer=self.texts,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
 
@@ -147,6 +150,7 @@ class Emitter:
 
     def _bare(self, graph: Graph) -> tuple[GraphProto, Mapping[str, np.ndarray]]:
         inner = Emitter(graph, self.scope.opset, None, "none", functions=self.functions)
+        inner.texts = None
         return inner.graph_proto(graph), inner.scope.initializers
 
     def behind(
@@ -511,6 +515,11 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     held = ModelProto.FromString(base64.b64decode(payload)).graph
     (inside,) = held.node
     names = e.fresh_names(op, wanted)
+    if e.texts is not None and inside.op_type == "Constant" and inside.attribute[0].name == "value":
+        e.texts.append(inside.attribute[0].t)
+        e.texts[-1].name = names[0]
+        _bound(e, op, names)
+        return
     outputs = iter(names)
     given = {info.name: e.name(value) for info, value in zip(held.input, op.operands, strict=True)}
     inside.input[:] = [given[name] if name else "" for name in inside.input]
