@@ -21,7 +21,7 @@ from egshape.hints import install
 from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, admitted_points, points_of
-from egshape.ops.host import FRAGILE
+from egshape.ops.host import FRAGILE, HOST_CALLS
 from egshape.validate import inputs_at, sizes_at, violated_fact
 
 TOLERANCE = 1e-4
@@ -198,8 +198,8 @@ def _points(graph: Graph, facts: Facts) -> list[Point]:
 
 def _fragile(op: Op) -> bool:
     """Whether a kernel of ONNX Runtime ends the process at a batch of 0, as Scan does where there is nothing to scan."""
-    title = {"composite": "name", "host_call": "target"}.get(op.name)
-    return op.name == SCAN or (title is not None and op.attrs[title].rpartition(".")[2] in FRAGILE)
+    title = op.attrs["target"] if op.name in HOST_CALLS else op.attrs["name"] if op.name == "composite" else ""
+    return op.name == SCAN or title.rpartition(".")[2] in FRAGILE
 
 
 def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:
