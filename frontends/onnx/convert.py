@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, version_converter
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 from onnx.defs import onnx_opset_version
 
 from egshape.dims import Dim, const, parse, symbol
@@ -18,6 +18,7 @@ from egshape.frontends.frontend import Rank
 from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
+from egshape.frontends.onnx.conversion import converted
 from egshape.frontends.onnx.files import Model, initializers, open_model
 from egshape.frontends.onnx.functions import shared as shared_functions
 from egshape.frontends.onnx.lowering import lower
@@ -161,7 +162,7 @@ def _upgraded(model: Model, opset: int) -> Model:
         if tensor.name in model.raw:
             tensor.raw_data = bytes(model.raw[tensor.name])
     try:
-        found = version_converter.convert_version(whole, MODERN)
+        found = converted(whole, MODERN)
     except Exception as error:  # the converter raises several kinds
         raise Unsupported(
             f"is of opset {opset}, and ONNX's converter cannot go to {MODERN}: {error}",
