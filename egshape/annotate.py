@@ -275,15 +275,15 @@ class _Binding:
             waiting = left
 
     def _refuse_circles(self, axes: Sequence[_Axis]) -> None:
-        """Raises InvalidInput where an axis is said to be a sum or product of its own name: ``8*h`` of the axis that the
-        model calls h, where another name is meant."""
+        """Raises InvalidInput where an axis is said to be a sum or product of its own name: ``8*h`` of the axis that
+        the model calls h, where another name is meant."""
         said: dict[str, _Axis] = {}
         for axis in axes:
             name = str(axis.size)
             if axis.value in self.graph.inputs and axis.size is symbol(name) and axis.wanted is not axis.size:
                 said.setdefault(name, axis)
         for start, axis in said.items():
-            if not _is_sum(axis.wanted) or len(axis.wanted.terms) == 1 and axis.wanted is symbol(str(axis.wanted)):
+            if not _is_sum(axis.wanted) or (len(axis.wanted.terms) == 1 and axis.wanted is symbol(str(axis.wanted))):
                 continue
             reached, waiting = set[str](), [axis]
             while waiting:

@@ -232,7 +232,9 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(
-            f"{target} is kept as it is: {kept}" if kept else f"{target} has no lowering: it is called in {runner(call)}"
+            f"{target} is kept as it is: {kept}"
+            if kept
+            else f"{target} has no lowering: it is called in {runner(call)}"
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)

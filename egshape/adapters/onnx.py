@@ -14,8 +14,11 @@ from egshape.ops.host import FRAGILE, RUNNER
 
 _ARRAYS: Mapping[str, np.dtype[Any]] = {
     **{name: np.dtype(name) for sign in ("", "u") for name in (f"{sign}int{bits}" for bits in (8, 16, 32, 64))},
-    **{"float16": np.dtype("e"), "float": np.dtype("f"), "double": np.dtype("d")},
-    **{"bool": np.dtype("?"), "string": np.dtype(object)},
+    "float16": np.dtype("e"),
+    "float": np.dtype("f"),
+    "double": np.dtype("d"),
+    "bool": np.dtype("?"),
+    "string": np.dtype(object),
 }
 """Elements of which ONNX Runtime takes and gives numpy's arrays."""
 
@@ -23,10 +26,11 @@ Function = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 
 def reference_function(payload: bytes) -> Function:
-    """The function of a model of one node: arrays in input order give arrays in output order. ONNX Runtime runs it, one
-    session for all calls; the reference evaluator what that does not know, and operands of no elements, at which some
-    kernels end the process, and random numbers, which it would give two nodes alike. Raises MissingDependency where onnx is not installed, EgshapeError where neither knows the
-    node."""
+    """The function of a model of one node: arrays in input order give arrays in output order.
+
+    ONNX Runtime runs it, in one session for all calls; the reference evaluator what that does not know, operands of no
+    elements, at which some kernels end the process, and random numbers, which the other gives two nodes alike. Raises
+    MissingDependency where onnx is not installed, EgshapeError where neither knows the node."""
     try:
         import onnx
     except ImportError:

@@ -197,7 +197,7 @@ def _points(graph: Graph, facts: Facts) -> list[Point]:
 
 
 def _fragile(op: Op) -> bool:
-    """Whether a kernel of ONNX Runtime ends the process at a batch of 0, as Scan does where there is nothing to scan."""
+    """Whether a kernel of ONNX Runtime ends the process at a batch of 0, as Scan does where nothing is scanned."""
     title = op.attrs["target"] if op.name in HOST_CALLS else op.attrs["name"] if op.name == "composite" else ""
     return op.name == SCAN or title.rpartition(".")[2] in FRAGILE
 

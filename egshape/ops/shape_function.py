@@ -61,7 +61,7 @@ def assuming(facts: Facts) -> Iterator[None]:
 
 
 def assumed() -> Facts | None:
-    """What ``assuming`` says here; None where that is nothing, or cannot all be, which whoever checks it says better."""
+    """What ``assuming`` says; None where that is nothing, or cannot all be, which whoever checks it says better."""
     found = Facts()
     try:
         for facts in _KNOWN.get():

@@ -144,9 +144,7 @@ def _assume(program: Program, inputs: Sequence[Value]) -> None:
     if facts is None:
         return
     axes = [(value.name, f"arg{place}", value.type.shape or ()) for place, value in enumerate(inputs)]
-    named = {
-        f"{name}.{axis}": size for *names, shape in axes for name in names for axis, size in enumerate(shape)
-    }
+    named = {f"{name}.{axis}": size for *names, shape in axes for name in names for axis, size in enumerate(shape)}
     for fact in facts.statements():
         program.assumed.learn(fact.substitute(named))
 

@@ -391,7 +391,7 @@ class Emitter:
         held = self.said.get(name, ValueInfoProto()).type.tensor_type
         said = held.shape.dim if held.elem_type == dtype and held.HasField("shape") else None
         if shape is None:
-            rank = None if said is None else [None] * len(said)
+            rank: list[int | str | None] | None = None if said is None else [None] * len(said)
         else:
             rank = [size.const if size.const is not None else str(size) for size in shape]
         out = helper.make_tensor_value_info(name, dtype, rank)

@@ -106,4 +106,3 @@ def _reread(node: NodeProto, renamed: Mapping[str, str]) -> None:
                 _reread(inner, renamed)
             for info in graph.output:
                 info.name = renamed.get(info.name, info.name)
-

@@ -84,9 +84,9 @@ class Own:
     def small(self) -> Iterator[tuple[str, np.ndarray]]:
         """The initializers that lie in the message, by name."""
         for each in self.model.proto.graph.initializer:
-            if each.data_location != TensorProto.EXTERNAL and each.name not in self.model.raw and _size(each) <= SMALL:
-                if dtype_of(each.data_type, each.name) != TEXT:
-                    yield each.name, self.model.array(each, each.name)
+            inside = each.data_location != TensorProto.EXTERNAL and each.name not in self.model.raw
+            if inside and 0 < _size(each) <= SMALL:  # text has no size here
+                yield each.name, self.model.array(each, each.name)
 
     @property
     def titles(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.contraction import product_of
 from egshape.frontends.onnx.ops.elementwise import convert, saturating
 from egshape.frontends.onnx.ops.shaping import reshape
-from egshape.frontends.onnx.ops.windows import convolve, conv_windows
+from egshape.frontends.onnx.ops.windows import conv_windows, convolve
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
