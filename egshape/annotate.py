@@ -19,6 +19,7 @@ from egshape.annotation import Annotation, annotation, without_variables
 from egshape.dims import (
     Definedness,
     Dim,
+    Symbol,
     const,
     floordiv,
     is_nonnegative,
@@ -189,12 +190,43 @@ class _Binding:
 
     def say(self, axes: Sequence[_Axis]) -> None:
         """Take what is said of axes, in order; one with a name that nothing solves yet waits until something does."""
+        self._refuse_circles(axes)
         waiting = list(axes)
         while waiting:
             left = [axis for axis in waiting if not self._take(axis)]
             if len(left) == len(waiting):
                 self._stuck(left[0])
             waiting = left
+
+    def _refuse_circles(self, axes: Sequence[_Axis]) -> None:
+        """Raises InvalidInput where an axis is said to be a sum or product of its own name: ``8*h`` of the axis that
+        the model calls h, where another name is meant."""
+        said: dict[str, _Axis] = {}
+        for axis in axes:
+            name = str(axis.size)
+            if axis.value in self.graph.inputs and axis.size is symbol(name) and axis.wanted is not axis.size:
+                said.setdefault(name, axis)
+        for start, axis in said.items():
+            if not _is_sum(axis.wanted) or (len(axis.wanted.terms) == 1 and axis.wanted is symbol(str(axis.wanted))):
+                continue
+            reached, waiting = set[str](), [axis]
+            while waiting:
+                for name in waiting.pop().wanted.symbols() - reached:
+                    reached.add(name)
+                    waiting += [said[name]] if name in said and _is_sum(said[name].wanted) else []
+            if start in reached:
+                self._clash(axis, start)
+
+    def _clash(self, axis: _Axis, own: str) -> None:
+        taken = {*self.names, *axis.names}
+        free = next(name for name in (*"pqrstuvk", *(f"p{k}" for k in range(len(taken) + 1))) if name not in taken)
+        meant = own if own in axis.wanted.symbols() else min(axis.wanted.symbols() & self.names.keys())
+        other = axis.wanted.substitute({meant: symbol(free)})
+        raise InvalidInput(
+            f"{axis.text} is said of the axis that is the model's own {own}",
+            where=axis.where,
+            hint=f"names that the model has mean its sizes; write {other}",
+        )
 
     def _stuck(self, axis: _Axis) -> None:
         names = sorted(axis.names - self.names.keys() - self.axes.keys())
@@ -281,3 +313,8 @@ def _factor(wanted: Dim, name: str) -> int:
     """The number by which a name stands alone in a sum; 0 where it stands in any other way too."""
     factor = dict(wanted.terms).get(symbol(name).terms[0][0], 0)
     return 0 if name in (wanted - factor * symbol(name)).symbols() else factor
+
+
+def _is_sum(size: Dim) -> bool:
+    """Whether a size is made of names by sums and products alone."""
+    return all(isinstance(atom, Symbol) for mono, _ in size.terms for atom, _ in mono)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, Unpack, overload
@@ -14,12 +14,14 @@ from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupp
 from egshape.facts import Facts, facts_given, several
 from egshape.ir.arrays import unread
 from egshape.ir.expand import expand
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Block, Graph, Op
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret, shapes_of
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.limits import Limits
 from egshape.models import Model, load
+from egshape.ops.base import REGISTRY
+from egshape.ops.checks import format_message
 from egshape.ops.shape_function import assuming
 from egshape.optimizing import Result, optimize
 from egshape.rulelang.size_functions import size_functions
@@ -107,14 +109,7 @@ class Compiled:
     @property
     def checks(self) -> list[str]:
         """As of ``CompiledFunction``."""
-        found = [
-            op.attrs["message"]
-            if op.attrs["relation"] == "value"
-            else f" {op.attrs['relation']} ".join(map(str, op.attrs["sides"]))
-            for op in self.graph.body.walk()
-            if op.name == "check"
-        ]
-        return [*self.graph.facts.assumed, *found]
+        return list(dict.fromkeys((*self.graph.facts.assumed, *map(_said, _checks(self.graph.body)))))
 
     @property
     def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
@@ -153,6 +148,23 @@ class Compiled:
             hint="compile with target='llvm', or egshape.save the graph",
             code="unsupported",
         )
+
+
+def _checks(block: Block) -> Iterator[Op]:
+    """The checks of a block that run whenever it does."""
+    for op in block.ops:
+        if op.name == "check":
+            yield op
+        elif REGISTRY[op.name].traits.regions == "once":
+            yield from _checks(op.regions[0])
+
+
+def _said(check: Op) -> str:
+    """A check as a condition on sizes, or as its message."""
+    if check.attrs["relation"] != "value":
+        return f" {check.attrs['relation']} ".join(map(str, check.attrs["sides"]))
+    shown = [f"%{value.name}" for value in check.operands[1:]] or check.attrs["args"]
+    return format_message(check.attrs["message"], shown)
 
 
 def _port(name: str, type: TensorType) -> tuple[str, np.dtype[Any], int]:

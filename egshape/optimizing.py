@@ -23,7 +23,7 @@ from egshape.ir.graph import Graph, Op, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.measure import changes, cost, never_worse
 from egshape.models import Model, load
-from egshape.ops.host import HOST_CALLS, unresolved
+from egshape.ops.host import HOST_CALLS, runner, unresolved
 from egshape.ops.shape_function import assuming
 from egshape.pipeline import Optimized
 from egshape.reasons.explain import explain as explain_sizes
@@ -247,10 +247,13 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
+    hosted.pop("onnx.Constant", None)  # text
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(
-            f"{target} is kept as it is: {kept}" if kept else f"{target} has no lowering: it is called in Python"
+            f"{target} is kept as it is: {kept}"
+            if kept
+            else f"{target} has no lowering: it is called in {runner(call)}"
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)

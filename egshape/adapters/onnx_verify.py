@@ -21,6 +21,7 @@ from egshape.hints import install
 from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, admitted_points, points_of
+from egshape.ops.host import FRAGILE, HOST_CALLS
 from egshape.validate import inputs_at, sizes_at, violated_fact
 
 TOLERANCE = 1e-4
@@ -33,9 +34,6 @@ _TRIED = 60
 
 MAX_ELEMENTS = 2**24
 """No input is made larger."""
-
-_FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
-"""Ops whose kernels in ONNX Runtime end the process at a batch of 0, as Scan does where there is nothing to scan."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +197,9 @@ def _points(graph: Graph, facts: Facts) -> list[Point]:
 
 
 def _fragile(op: Op) -> bool:
-    return op.name == SCAN or (op.name == "composite" and op.attrs["name"].rpartition(".")[2] in _FRAGILE)
+    """Whether a kernel of ONNX Runtime ends the process at a batch of 0, as Scan does where nothing is scanned."""
+    title = op.attrs["target"] if op.name in HOST_CALLS else op.attrs["name"] if op.name == "composite" else ""
+    return op.name == SCAN or title.rpartition(".")[2] in FRAGILE
 
 
 def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:

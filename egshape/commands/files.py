@@ -41,7 +41,8 @@ def load_model(
 ) -> Graph:
     """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
     ``annotate_file`` types that are said of its values. What is assumed and said decides which rank or dtype custom ops
-    give where their shape functions leave it open; the program then checks it. Annotations say it of tensors without a
+    give where their shape functions leave it open, and the branch of an ``If`` whose branches differ in rank; the
+    program then checks it. Annotations say it of tensors without a
     rank. ``output``: where it goes; what becomes a program of torch again keeps the ops of torch whole."""
     from egshape import api
     from egshape.annotate import annotate as annotated
@@ -55,7 +56,7 @@ def load_model(
     said = _types(annotate or (), annotate_file)
     if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
-    known = Facts.parse(*(assume or ()), assumed=True) if ops else Facts()
+    known = Facts.parse(*(assume or ()), assumed=True)
     goes_to = (format or Path(model).suffix.removeprefix(".")) if output == "-" else Path(output or "").suffix[1:]
     with assuming(known), assuming(sizes_said(said)), kept_whole(goes_to == "pt2"):
         if model == "-":

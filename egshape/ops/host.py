@@ -35,6 +35,12 @@ with a program's own data only, never with invented data."""
 HOST_CALLS = frozenset(("host_call", "host_effect"))
 """The ops of this module."""
 
+FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM", "FeatureVectorizer"))
+"""ONNX ops whose kernels in ONNX Runtime end the process at a batch of 0."""
+
+RUNNER = "runner"
+"""The attribute of a host function that says what runs it, where that is not Python."""
+
 UNKNOWN = -1
 """Stands in ``sizes`` for an axis whose size only the call tells."""
 
@@ -60,6 +66,11 @@ def resolve(call: tuple[str, str]) -> HostFunction:
     module, _, name = RESOLVERS[kind].partition(":")
     maker = getattr(import_module(module), name)
     return maker(base64.b64decode(payload))  # type: ignore[no-any-return]
+
+
+def runner(call: tuple[str, str]) -> str:
+    """What runs a call. Raises as ``resolve``."""
+    return str(getattr(resolve(call), RUNNER, "Python"))
 
 
 def trusts(call: tuple[str, str]) -> bool:

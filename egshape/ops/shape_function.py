@@ -60,13 +60,22 @@ def assuming(facts: Facts) -> Iterator[None]:
         _KNOWN.reset(token)
 
 
-def _known() -> Context | None:
-    """What may decide here; None where that is nothing, or cannot all be, which whoever checks it says better."""
+def assumed() -> Facts | None:
+    """What ``assuming`` says; None where that is nothing, or cannot all be, which whoever checks it says better."""
     found = Facts()
     try:
         for facts in _KNOWN.get():
             found = found.merge(facts)
-        return Context(found) if _KNOWN.get() else None
+    except Contradiction:
+        return None
+    return found if _KNOWN.get() else None
+
+
+def _known() -> Context | None:
+    """What may decide here; None as of ``assumed``."""
+    found = assumed()
+    try:
+        return None if found is None else Context(found)
     except Contradiction:
         return None
 

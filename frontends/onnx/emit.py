@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from egshape.dims import symbol
 from egshape.errors import Unsupported
@@ -29,7 +29,9 @@ from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
 from egshape.frontends.onnx.emit_sizes import Sizes
+from egshape.frontends.onnx.kept import keep_names
 from egshape.frontends.onnx.node import node_of
+from egshape.frontends.onnx.own import Own
 from egshape.frontends.onnx.rounds import LOOP, SCAN
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
@@ -73,6 +75,8 @@ class Emitter:
             self.scope.wanted = {
                 block: [each for each in wanted if (block, each) in first.met] for block, wanted in first.wanted.items()
             }
+        self.texts: list[TensorProto] | None = []
+        """Constants of text, which are initializers; None in a function, which has none."""
         self.found = False
         """Whether there are checks."""
         self.written: Counter[str] = Counter()
@@ -86,6 +90,12 @@ class Emitter:
         self.backward: dict[Value, Op] = {}
         """Slices that are written together with their operand, a reverse."""
         self._makers: dict[Value, Op] = {}
+        self.original = graph.own.model.proto.graph if isinstance(graph.own, Own) else GraphProto()
+        """The graph of the file that was read."""
+        said = (*self.original.value_info, *self.original.output)
+        self.said: Mapping[str, ValueInfoProto] = {each.name: each for each in said}
+        if isinstance(graph.own, Own):
+            self.scope.said_of(graph.own.small())
 
     # -- graphs --------------------------------------------------------------------------------------------------
 
@@ -112,15 +122,27 @@ class Emitter:
         outputs = _structured(graph, outputs, frame)
         self.scope.close()
         shown = {*inputs, *labels}
-        infos = [self.info(name, value) for name, value in frame.typed if name not in shown]
+        renamed = self._kept(graph, frame, shown)
+        typed = ((renamed.get(name, name), value) for name, value in frame.typed)
+        infos = [self.info(name, value) for name, value in typed if name not in shown]
         arguments = [self.info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
         return helper.make_graph(
             frame.nodes,
             graph.name or "graph",
             arguments,
             outputs,
+            initializer=self.texts,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
+
+    def _kept(self, graph: Graph, frame: Frame, shown: Collection[str]) -> Mapping[str, str]:
+        """Give nodes and values that are as the file had them the names that they have there; which changed."""
+        if not isinstance(graph.own, Own):
+            return {}
+        arrays = self.scope.initializers
+        same = {name for name, value in frame.typed if name in shown or name == value.name}
+        same.update(name for name, array in arrays.items() if graph.own.holds(name, array))
+        return keep_names(frame.nodes, self.original, {*shown, *arrays}, same)
 
     def function(self, call: Op) -> FunctionProto | None:
         """What an op calls; None where its ops stand in line."""
@@ -128,6 +150,7 @@ class Emitter:
 
     def _bare(self, graph: Graph) -> tuple[GraphProto, Mapping[str, np.ndarray]]:
         inner = Emitter(graph, self.scope.opset, None, "none", functions=self.functions)
+        inner.texts = None
         return inner.graph_proto(graph), inner.scope.initializers
 
     def behind(
@@ -286,6 +309,9 @@ class Emitter:
     def _single(self, op: Op, wanted: str) -> None:
         """An op with one result."""
         before = len(self.scope.frame.nodes)
+        if wanted and op.name == "constant" and self._gives(op, wanted):
+            self.scope.bind(op.result, wanted)
+            return
         name = self._written(op)
         if wanted and name != wanted:
             nodes, memo = self.scope.frame.nodes, self.scope.frame.memo
@@ -296,6 +322,13 @@ class Emitter:
                 nodes.append(_identity(name, wanted))
             name = wanted
         self.scope.bind(op.result, name)
+
+    def _gives(self, constant: Op, wanted: str) -> bool:
+        """Whether an output is an initializer, which it can be beside an output that takes the checks along."""
+        makers = [self._makers.get(value) for value in self.graph.outputs]
+        if all(op is not None and op.name == "constant" for op in makers):
+            return False
+        return self.scope.give(constant.attrs["value"], wanted)
 
     def _written(self, op: Op) -> str:
         if op.name in ELEMENTWISE:
@@ -352,12 +385,21 @@ class Emitter:
         """Names for the results of an op."""
         return [wanted.get(value) or self.scope.names.fresh(value.name) for value in op.results]
 
-    @staticmethod
-    def info(name: str, value: Value) -> ValueInfoProto:
-        """The name and type of a tensor."""
-        shape = value.type.shape
-        sizes = None if shape is None else [size.const if size.const is not None else str(size) for size in shape]
-        return helper.make_tensor_value_info(name, elem_type_of(value.type.dtype), sizes)
+    def info(self, name: str, value: Value) -> ValueInfoProto:
+        """The name and type of a tensor. Of what data give, the type says what the file does."""
+        shape, dtype = value.type.shape, elem_type_of(value.type.dtype)
+        held = self.said.get(name, ValueInfoProto()).type.tensor_type
+        said = held.shape.dim if held.elem_type == dtype and held.HasField("shape") else None
+        if shape is None:
+            rank: list[int | str | None] | None = None if said is None else [None] * len(said)
+        else:
+            rank = [size.const if size.const is not None else str(size) for size in shape]
+        out = helper.make_tensor_value_info(name, dtype, rank)
+        if said is not None and rank is not None and len(said) == len(rank):
+            for place, axis in enumerate(out.type.tensor_type.shape.dim):
+                if shape is None or any(each.startswith("%") for each in shape[place].symbols()):
+                    axis.CopyFrom(said[place])
+        return out
 
     def unsupported(self, op: Op, what: str) -> Unsupported:
         """The error for an op that ONNX has no form of."""
@@ -473,6 +515,11 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     held = ModelProto.FromString(base64.b64decode(payload)).graph
     (inside,) = held.node
     names = e.fresh_names(op, wanted)
+    if e.texts is not None and inside.op_type == "Constant" and inside.attribute[0].name == "value":
+        e.texts.append(inside.attribute[0].t)
+        e.texts[-1].name = names[0]
+        _bound(e, op, names)
+        return
     outputs = iter(names)
     given = {info.name: e.name(value) for info, value in zip(held.input, op.operands, strict=True)}
     inside.input[:] = [given[name] if name else "" for name in inside.input]

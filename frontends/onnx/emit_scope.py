@@ -105,6 +105,7 @@ class Scope:
         self.name_of: dict[Value, str] = {}
         self.initializers: dict[str, np.ndarray] = {}
         self._constants: dict[Key, str] = {}
+        self.said: dict[Key, str] = {}
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
         self.wanted: dict[Block, list[Relation]] = {}
@@ -268,14 +269,32 @@ class Scope:
         return found
 
     def constant(self, array: np.ndarray, hint: str) -> str:
-        """The name of an initializer; equal small ones are one."""
-        small = array.nbytes <= SMALL
-        key: Key = (array.dtype.str, array.dtype.name, array.shape, array.tobytes() if small else id(array))
+        """The name of an initializer, that of the file where it has one; equal small ones are one."""
+        key = _content(array)
         if key not in self._constants:
-            name = self._constants[key] = self.names.fresh(hint)
+            name = self._constants[key] = self.names.fresh(self.said.get(key, hint))
             self.initializers[name] = array
         return self._constants[key]
+
+    def give(self, array: np.ndarray, name: str) -> bool:
+        """Make an initializer of a name that is an output's; False where the array has another name already."""
+        key = _content(array)
+        if key in self._constants:
+            return False
+        self._constants[key] = name
+        self.initializers[name] = array
+        return True
+
+    def said_of(self, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+        """Note the names of small initializers of the file that was read."""
+        self.said = {_content(array): name for name, array in arrays if array.nbytes <= SMALL}
 
     def ints(self, numbers: Sequence[int], hint: str = "ints") -> str:
         """A constant vector of int64."""
         return self.constant(np.array(numbers, np.int64), hint)
+
+
+def _content(array: np.ndarray) -> Key:
+    """What equal small arrays have in common; a large one is itself alone."""
+    what = array.tobytes() if array.nbytes <= SMALL else id(array)
+    return array.dtype.str, array.dtype.name, array.shape, what

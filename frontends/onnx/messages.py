@@ -15,6 +15,7 @@ from egshape.facts import Facts
 from egshape.frontends.frontend import Cost
 from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
+from egshape.frontends.onnx.conversion import converted
 from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
@@ -187,11 +188,9 @@ def _say(model: ModelProto, graph: Graph, held: Iterable[tuple[str, str]], unche
 
 def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset: int) -> ModelProto:
     """The model at another opset, by ONNX's own converter."""
-    from onnx import version_converter
-
     whole = ModelProto.FromString(b"".join(bytes(piece) for piece in weights.pieces(model, initializers)))
     try:
-        return version_converter.convert_version(whole, opset)
+        return converted(whole, opset)
     except Exception as error:  # the converter raises several kinds
         raise Unsupported(
             f"ONNX's version converter cannot go to opset {opset}: {error}",

@@ -19,7 +19,10 @@ from egshape.frontends.onnx.structure import Form
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Block, Graph, Op
-from egshape.ir.types import TEXT, numpy_dtype
+from egshape.ir.types import TEXT, dtype_name, numpy_dtype
+
+SMALL = 1 << 12
+"""Arrays of at most so many bytes are compared."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,20 @@ class Own:
     def names(self) -> Iterator[str]:
         """The names of all tensors."""
         return _names(self.model.proto.graph)
+
+    def holds(self, name: str, array: np.ndarray) -> bool:
+        """Whether an initializer is this array; of a large one its type alone is looked at."""
+        held = next((each for each in self.model.proto.graph.initializer if each.name == name), None)
+        if held is None or tuple(held.dims) != array.shape or dtype_of(held.data_type, name) != dtype_name(array.dtype):
+            return False
+        return array.nbytes > SMALL or bool(np.array_equal(self.model.array(held, name), array))
+
+    def small(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The initializers that lie in the message, by name."""
+        for each in self.model.proto.graph.initializer:
+            inside = each.data_location != TensorProto.EXTERNAL and each.name not in self.model.raw
+            if inside and 0 < _size(each) <= SMALL:  # text has no size here
+                yield each.name, self.model.array(each, each.name)
 
     @property
     def titles(self) -> Mapping[str, str]:

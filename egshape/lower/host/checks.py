@@ -12,6 +12,7 @@ from egshape.lower.common.sizes import LARGEST, cannot_wrap
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.sizes import wraps
 from egshape.lower.llvm import scalar
+from egshape.ops.checks import format_message
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckSizes, CheckValue
 from egshape.runtime.abi.call import ERROR_WORDS
@@ -36,6 +37,8 @@ class Checks:
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self.w = entry.w
+        self.inside = 0
+        """Of how many branches and loops what is written is a part: what these check is no condition of a call."""
 
     def fail(self, condition: str, code: int, words: Sequence[str]) -> None:
         """Leave with a code and error words where an i1 holds."""
@@ -66,11 +69,12 @@ class Checks:
                 self.fail(wraps(self.w, size), 4, [])
 
     def message(
-        self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str], text: str = ""
+        self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str], text: str
     ) -> None:
-        """Leave with the message of a check where an i1 does not hold."""
+        """Leave with the message of a check where an i1 does not hold. ``text``: what it says before a call."""
         number = len(self.entry.tables.checks)
-        self.entry.tables.checks.append({"message": message, "where": where, "args": list(kinds), "text": text})
+        row = {"message": message, "where": where, "args": list(kinds), "text": text, "listed": not self.inside}
+        self.entry.tables.checks.append(row)
         self.fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
 
     def refuse(self, step: CheckValue, read: Callable[[Buffer], str]) -> None:
@@ -86,7 +90,8 @@ class Checks:
             words.append(value)
         if not words:
             words, kinds = [w.dim(size) for size in step.sizes], ["i64"] * len(step.sizes)
-        self.message("false", step.message, step.where, words, kinds)
+        named = [f"%{buffer.name}" for buffer in step.args] or [str(size) for size in step.sizes]
+        self.message("false", step.message, step.where, words, kinds, format_message(step.message, named))
 
     def sizes(self, step: CheckSizes) -> None:
         """Leave where two sizes are not in a relation."""

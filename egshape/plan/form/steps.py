@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from egshape.dims import Dim, product, symbol
+from egshape.dims import Dim, Relu, product, relu, symbol
 from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation
@@ -112,7 +112,7 @@ class Steps(Reader, ABC):
     def check(self, step: CheckSizes) -> None:
         """Add a check unless the sizes show by their form that it holds."""
         gap = step.rhs - step.lhs
-        if (step.relation == "==" and gap is ZERO) or (step.relation == "<=" and is_nonnegative(gap)):
+        if (step.relation == "==" and gap is ZERO) or (step.relation == "<=" and _never_below(gap)):
             return
         if step.relation in ("<", "!=") and is_positive(gap):
             return
@@ -258,3 +258,14 @@ def sizes_of(value: Value) -> tuple[Dim, ...]:
             hint="the target 'interpret' runs it",
         )
     return value.type.shape
+
+
+def _never_below(gap: Dim) -> bool:
+    """Whether the form of a difference shows that it is not negative, or that of both parts where it is a minimum."""
+    if is_nonnegative(gap):
+        return True
+    for mono, factor in gap.terms:
+        if factor == -1 and len(mono) == 1 and isinstance(mono[0][0], Relu) and mono[0][1] == 1:
+            rest = gap + relu(mono[0][0].arg)
+            return is_nonnegative(rest) and is_nonnegative(rest - mono[0][0].arg)
+    return False

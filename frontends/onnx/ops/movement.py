@@ -13,9 +13,10 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.checks import only_target, relate, require
 from egshape.frontends.onnx.composites import composite
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops import computed
-from egshape.frontends.onnx.ops.elementwise import compare
+from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
@@ -25,6 +26,8 @@ from egshape.ir.graph import Value
 from egshape.ir.types import numpy_dtype
 
 _ONE = const(1)
+_NO_SIZE = const(-2)
+"""What a size is that a target asks for and cannot have, which is refused as any below 0 is."""
 _FAR = 2**40
 """A step beyond any size."""
 
@@ -103,20 +106,25 @@ def _must_divide(s: Scope, size: Dim) -> None:
 
 
 def _resolved(s: Scope, node: Node, x: Value, target: Value) -> Value:
-    """The target vector with 0 and -1 replaced, computed when the graph runs."""
+    """The target vector with 0 and -1 replaced, computed when the graph runs: a 0 that copies an axis which is not
+    there, and -1 beside another or beside no elements, are no sizes."""
     rank = int(target.type.dims[0].const or 0)
     dtype = target.type.dtype
-    out = target
+    out, free = target, _compared(s, "EQ", target, -1)
     if not node.flag("allowzero", False):
-        copied = s.vector([*x.type.dims, *[const(0)] * rank][:rank], dtype)
+        copied = s.vector([*x.type.dims, *[_NO_SIZE] * rank][:rank], dtype)
         out = s.one("select", (_compared(s, "EQ", out, 0), copied, out))
-    free = _compared(s, "EQ", out, -1)
     known = s.one("select", (free, s.full(1, out), out))
     size = s.scalar(1, dtype)
     for place in range(rank):
         size = s.one("multiply", (size, _element(s, known, place)))
     total = s.vector([product(x.type.dims)], dtype, ())
     rest = s.one("divide", (total, s.one("maximum", (size, s.scalar(1, dtype)))))
+    told = _compared(s, "GT", size, 0)
+    if rank > 1:
+        several = fold(s, "add", convert(s, free, dtype), (0,))
+        told = s.one("and", (told, _compared(s, "LE", several, 1)))
+    rest = s.one("select", (told, rest, s.full(_NO_SIZE.const or 0, rest)))
     return s.one("select", (free, s.spread(rest, out.type.dims), out))
 
 
