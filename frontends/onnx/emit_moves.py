@@ -67,6 +67,9 @@ class Moves:
 
     def reshape(self, name: str, source: Sequence[Dim], target: Sequence[Dim], hint: str) -> str:
         """The same elements in another shape."""
+        checking = self._checking(source, target)
+        if checking is not None:
+            return self.scope.node("Reshape", [name, self.scope.ints(checking, "shape")], hint)
         added = inserted(source, target)
         if added is not None:
             return (
@@ -120,6 +123,17 @@ class Moves:
         if self.scope.opset >= AXES_AS_INPUT:
             return self.scope.node(op, [name, self.scope.ints(axes, "axes")], hint)
         return self.scope.node(op, [name], hint, axes=list(axes))
+
+    def _checking(self, source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+        """The target as numbers, one size what is left, where no other form of the reshape makes a wanted check."""
+        copied = [size.const is not None or size is held for size, held in zip(target, source, strict=False)]
+        if not all(copied) or any(size.const in (0, None) for size in target[len(copied) :]):
+            return None
+        numbers = [size.const or 0 for size in target]
+        if 0 in (size.const for size in target) or product(source) is not product(target):
+            return None
+        self._take_rest(target, numbers)
+        return numbers if -1 in numbers else None
 
     def _static_target(self, source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
         """The target as numbers: 0 copies a size, -1 is what is left, where that cannot divide by 0."""

@@ -107,6 +107,8 @@ class Scope:
         self._constants: dict[Key, str] = {}
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
+        self.refused = Bounds()
+        """What is known of sizes in any run of the model as it is without checks (``refused``)."""
         self.wanted: dict[Block, list[Relation]] = {}
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
@@ -213,7 +215,9 @@ class Scope:
         return False
 
     def makes(self, block: Block, relation: Relation) -> bool:
-        """Whether a node of a block makes a check by itself."""
+        """Whether a node of a block, or the model whatever the block, makes a check by itself."""
+        if self.refused.decide(relation) is True:
+            return True
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
