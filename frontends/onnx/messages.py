@@ -18,6 +18,7 @@ from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
+from egshape.frontends.onnx.emit_scope import said_to_broadcast
 from egshape.frontends.onnx.node import nodes_in
 from egshape.frontends.onnx.own import Own, nodes_of, size_of
 from egshape.frontends.onnx.refused import refused
@@ -109,6 +110,7 @@ def _anew(
     if first.found:
         alone = _model(graph, held, opsets, bare, called, ())
         first.scope.refused = refused(alone, first.scope.initializers, graph)
+        first.scope.said = said_to_broadcast(graph)
         try:
             emitter = Emitter(graph, opset, first.scope, checks, functions=functions)
             proto = emitter.graph_proto(graph)
@@ -126,7 +128,7 @@ def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) ->
     """A graph as the file that it was read from, behind checks of sizes."""
     first = Emitter(graph, opset, None, "none").scope
     if front:
-        first.refused = refused(*graph.own.message(), graph)
+        first.refused, first.said = refused(*graph.own.message(), graph), said_to_broadcast(graph)
     try:
         return _behind(front, graph, Emitter(graph, opset, first, checks), checks)
     except Unheld as reason:
