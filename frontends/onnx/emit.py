@@ -426,6 +426,10 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     if not op.attrs.get("whole") or op.attrs["name"].startswith("aten."):
         _inlined(e, op, wanted)
         return
+    held = emit_composites.stands(e, op)
+    if held is not None:
+        _handed_on(e, [held], op, wanted)
+        return
     names = e.fresh_names(op, wanted)
     emit_composites.node(e, op, names)
     _bound(e, op, names)
@@ -462,10 +466,15 @@ def _inlined(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     e.scope.name_of.update({arg: e.name(value) for arg, value in zip(region.args, op.operands, strict=True)})
     frame.symbols.update({each.name: each for each in region.symbols})
     e.inline(region)
-    for value, result in zip(region.results, op.results, strict=True):
+    _handed_on(e, region.results, op, wanted)
+
+
+def _handed_on(e: Emitter, values: Sequence[Value], op: Op, wanted: Mapping[Value, str]) -> None:
+    """Let values be the results of an op."""
+    for value, result in zip(values, op.results, strict=True):
         name = e.name(value)
         if result in wanted:
-            frame.nodes.append(_identity(name, wanted[result]))
+            e.scope.frame.nodes.append(_identity(name, wanted[result]))
             name = wanted[result]
         e.scope.bind(result, name)
 

@@ -54,6 +54,13 @@ def node(e: Emitter, op: Op, names: Sequence[str], bias: np.ndarray | None = Non
     e.scope.frame.nodes.append(found)
 
 
+def stands(e: Emitter, op: Op) -> Value | None:
+    """The operand that a composite hands on as it is: what a Pad of nothing, of any mode, is given."""
+    operands = dict(zip(dict(op.attrs["attrs"])["inputs"], op.operands, strict=True))
+    nothing = op.attrs["name"] == "onnx.Pad" and 1 in operands and is_zero(e, operands[1])
+    return operands[0] if nothing else None
+
+
 def biased(e: Emitter, block: Block) -> dict[Value, Biased]:
     """Convolutions without a bias that only an addition of a constant for each channel reads, by its result."""
     readers = block.readers()
