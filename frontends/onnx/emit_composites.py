@@ -49,7 +49,9 @@ def node(e: Emitter, op: Op, names: Sequence[str], bias: np.ndarray | None = Non
     if bias is not None:
         given.append((2, e.scope.constant(bias, f"{names[0]}_bias")))
     record = {**held, "inputs": tuple(place for place, _ in given)}
-    found = node_of(op.attrs["name"], record, [name for _, name in given], names, e.scope.titles.fresh(str(op.location)))
+    found = node_of(
+        op.attrs["name"], record, [name for _, name in given], names, e.scope.titles.fresh(str(op.location))
+    )
     rebind(found, {}, e.scope.names.fresh)
     e.scope.frame.nodes.append(found)
 

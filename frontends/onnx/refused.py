@@ -26,7 +26,18 @@ from egshape.ops import REGISTRY
 
 ENFORCED = frozenset(
     (
-        *("Split", "Concat", "Reshape", "Squeeze", "Expand", "Where", "Max", "Min", *BINARY.values(), *COMPARE.values()),
+        *(
+            "Split",
+            "Concat",
+            "Reshape",
+            "Squeeze",
+            "Expand",
+            "Where",
+            "Max",
+            "Min",
+            *BINARY.values(),
+            *COMPARE.values(),
+        ),
         *("MatMul", "Gemm", "Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "SpaceToDepth"),
         *("LSTM", "GRU", "RNN", "And", "Or", "Xor"),
     )

@@ -393,7 +393,7 @@ def part(m: Maker, x: Value) -> Value:
     return m.window(x, *ends(m, x), [m.choice((1, 1, 1, 2)) for _ in x.type.dims])
 
 
-@pattern("tensor.slice/slice-slice")
+@pattern("tensor.slice/slice-slice", "tensor.slice/slice-slice-apart")
 def slice_slice(m: Maker) -> Value:
     return part(m, part(m, m.value(low=1)))
 
