@@ -150,6 +150,7 @@ def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value
     for axis in axes:
         if x.type.dims[axis].const not in (None, 1):
             raise node.error(f"takes axis {axis} of size {x.type.dims[axis]} away")
+        equal(s, node, x.type.dims[axis], _ONE, f"axis {axis} has size {{0}}, which Squeeze takes away")
     return reshape(s, x, [size for axis, size in enumerate(x.type.dims) if axis not in axes])
 
 
