@@ -72,11 +72,7 @@ class Moves:
             return self.scope.node("Reshape", [name, self.scope.ints(checking, "shape")], hint)
         added = inserted(source, target)
         if added is not None:
-            return (
-                self.axes_changed("Unsqueeze", name, added, hint)
-                if added
-                else self.scope.node("Identity", [name], hint)
-            )
+            return self._unsqueezed(name, added, hint) if added else self.scope.node("Identity", [name], hint)
         dropped = inserted(target, source)
         if dropped:
             return self.axes_changed("Squeeze", name, dropped, hint)
@@ -208,11 +204,14 @@ class Moves:
         if order != list(range(len(axes))):
             return self.aligned(self.turned(name, order, f"{hint}_turned"), source, sorted(axes), rank, hint)
         first = axes[0]
-        new = [axis - first for axis in range(first, rank) if axis not in axes]
-        key = ("aligned", name, tuple(new))
+        return self._unsqueezed(name, [axis - first for axis in range(first, rank) if axis not in axes], f"{hint}_unit")
+
+    def _unsqueezed(self, name: str, axes: Sequence[int], hint: str) -> str:
+        """A tensor with new axes, the same one each time."""
+        key = ("unsqueezed", name, tuple(axes))
         found = self.scope.find(key)
         if found is None:
-            found = self.scope.frame.memo[key] = self.axes_changed("Unsqueeze", name, new, f"{hint}_unit")
+            found = self.scope.frame.memo[key] = self.axes_changed("Unsqueeze", name, axes, hint)
         return found
 
     def broadcast(self, op: Op, name: str, scalar: np.ndarray | None) -> str:
