@@ -87,6 +87,8 @@ class Emitter:
         """Slices that are written together with their operand, a reverse."""
         self.biased: dict[Value, emit_composites.Biased] = {}
         """Additions that are written together with their operand, a convolution."""
+        self.padded: dict[Value, Op] = {}
+        """Pads that are written together with the convolution that reads them."""
         self._makers: dict[Value, Op] = {}
 
     # -- graphs --------------------------------------------------------------------------------------------------
@@ -189,7 +191,8 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
-        parts = {*(each.part for each in (*self.picks.values(), *self.biased.values())), *self.backward.values()}
+        parts = {*(each.part for each in (*self.picks.values(), *self.biased.values()))}
+        parts |= {*self.backward.values(), *self.padded.values()}
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:
                 slices.setdefault(op.operands[0], []).append(op)
@@ -217,6 +220,7 @@ class Emitter:
             if _waits(op):
                 self.scope.waiting.update(op.results)
         self.biased.update(emit_composites.biased(self, block))
+        self.padded.update(emit_composites.padded(self, block))
 
     def _check(self, op: Op) -> None:
         """A check as nodes, unless a node makes it anyway, or it is to be listed."""

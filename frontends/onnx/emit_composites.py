@@ -1,5 +1,5 @@
 """Composites as the ONNX nodes that they were: without operands that say what holds without them, and a convolution
-together with the constant that is added to each of its channels.
+together with the zeros that are put around its operand, and the constant that is added to each of its channels.
 
 ONNX Runtime adds a convolution's bias to the finished sums, as an Add behind it does, in f32 and f64. Gemm adds up from
 its third operand on, which rounds otherwise, so MatMul and Add stay two nodes."""
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,11 +40,14 @@ class Biased:
 
 def node(e: Emitter, op: Op, names: Sequence[str], bias: np.ndarray | None = None) -> None:
     """Write the node of a composite, whose results get these names."""
-    held = dict(op.attrs["attrs"])
+    held, operands = dict(op.attrs["attrs"]), op.operands
+    pad = e.padded.get(operands[0]) if operands else None
+    if pad is not None:
+        held["attributes"], operands = _with_pads(held["attributes"], pad), (pad.operands[0], *operands[1:])
     zeros = ZERO_IF_LEFT_OUT.get(op.attrs["name"], ())
     given = [
         (place, e.name(value))
-        for place, value in zip(held["inputs"], op.operands, strict=True)
+        for place, value in zip(held["inputs"], operands, strict=True)
         if not (place in zeros and is_zero(e, value))
     ]
     if bias is not None:
@@ -79,6 +83,31 @@ def biased(e: Emitter, block: Block) -> dict[Value, Biased]:
                 if bias is not None:
                     out[op.result] = Biased(plain[conv], bias if op.name == "add" else -bias)
     return out
+
+
+def padded(e: Emitter, block: Block) -> dict[Value, Op]:
+    """Pads by zeros of spatial axes that only a convolution reads, which pads by itself, by their results."""
+    readers, pads = block.readers(), {op.result: op for op in block.ops if op.name == "pad"}
+    out: dict[Value, Op] = {}
+    for op in block.ops:
+        pad = pads.get(op.operands[0]) if op.name == "composite" and op.attrs["name"] == "onnx.Conv" else None
+        if pad is None or readers[pad.result] != 1 or pad.result.type.dtype not in _EXACT:
+            continue
+        own = {name: value for name, _, value in dict(op.attrs["attrs"])["attributes"]}
+        low, high, between = (pad.attrs[key] for key in ("low", "high", "interior"))
+        known = [size.const for size in (*low, *high)]
+        plain = all(size.const == 0 for size in (*low[:2], *high[:2], *between)) and is_zero(e, pad.operands[1])
+        if plain and own.get("auto_pad", "NOTSET") == "NOTSET" and all(size is not None and size >= 0 for size in known):
+            out[pad.result] = pad
+    return out
+
+
+def _with_pads(attributes: Sequence[tuple[str, str, Any]], pad: Op) -> tuple[tuple[str, str, Any], ...]:
+    """The attributes of a convolution that pads by what a pad does, too."""
+    more = [size.const or 0 for size in (*pad.attrs["low"][2:], *pad.attrs["high"][2:])]
+    own = next((value for name, _, value in attributes if name == "pads"), [0] * len(more))
+    rest = [each for each in attributes if each[0] != "pads"]
+    return (*rest, ("pads", "ints", [one + two for one, two in zip(own, more, strict=True)]))
 
 
 def _by_channel(e: Emitter, value: Value) -> np.ndarray | None:
