@@ -409,7 +409,7 @@ def slice_of_nothing(m: Maker) -> Value:
     return m.window(x, starts, limits)
 
 
-@pattern("tensor.slice/reverse-reverse")
+@pattern("tensor.slice/reverse-reverse", "tensor.slice/reverse-another")
 def reverse_reverse(m: Maker) -> Value:
     x = square(m, m.choice((1, 2, 3)))
     dims = m.subset(x.type.rank, m.chooser.randint(1, x.type.rank))
