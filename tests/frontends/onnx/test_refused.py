@@ -54,7 +54,7 @@ TEXTS = {
 }
 
 
-def _bits(runtime: Any, feeds: dict[str, np.ndarray]) -> list[bytes] | None:
+def bits(runtime: Any, feeds: dict[str, np.ndarray]) -> list[bytes] | None:
     """The bits of the results in ONNX Runtime, None where it refuses."""
     try:
         return [each.tobytes() for each in runtime.run(None, feeds)]
@@ -85,7 +85,7 @@ def test_what_an_op_refuses_is_no_check_beside_it(op: str, tmp_path: Path) -> No
             shape = [{"m": m, "n": n}.get(each.dim_param, each.dim_value) for each in info.type.tensor_type.shape.dim]
             kind = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
             feeds[info.name] = rng.integers(1, 4, shape).astype(kind)
-        wanted, found = (_bits(each, feeds) for each in (one, two))
+        wanted, found = (bits(each, feeds) for each in (one, two))
         assert found == wanted, (m, n)
         refused += wanted is None
     assert refused
