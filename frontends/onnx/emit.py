@@ -191,7 +191,7 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
-        parts = {*(each.part for each in (*self.picks.values(), *self.biased.values()))}
+        parts = {*(pick.part for pick in self.picks.values()), *(each.part for each in self.biased.values())}
         parts |= {*self.backward.values(), *self.padded.values()}
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:

@@ -128,7 +128,9 @@ def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) ->
     """A graph as the file that it was read from, behind checks of sizes."""
     first = Emitter(graph, opset, None, "none").scope
     if front:
-        first.refused, first.said = refused(*graph.own.message(), graph), said_to_broadcast(graph)
+        own: Own = graph.own
+        model, arrays = own.message()
+        first.refused, first.said = refused(model, arrays, graph), said_to_broadcast(graph)
     try:
         return _behind(front, graph, Emitter(graph, opset, first, checks), checks)
     except Unheld as reason:

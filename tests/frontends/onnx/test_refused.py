@@ -54,6 +54,11 @@ TEXTS = {
 }
 
 
+UNSAFE_AT_0 = ("Concat", "GRU")
+"""An empty part of a Concat is not looked at, and memory that nobody wrote is given; a GRU of no features ends the
+process."""
+
+
 def bits(runtime: Any, feeds: dict[str, np.ndarray]) -> list[bytes] | None:
     """The bits of the results in ONNX Runtime, None where it refuses."""
     try:
@@ -78,8 +83,8 @@ def test_what_an_op_refuses_is_no_check_beside_it(op: str, tmp_path: Path) -> No
     one, two = session(model), session(written)
     refused = 0
     for m, n in product((0, 1, 2, 3, 4, 6), repeat=2):
-        if op == "Concat" and 0 in (m, n):
-            continue  # an empty part is not looked at: what stands in its place is memory that nobody wrote
+        if op in UNSAFE_AT_0 and 0 in (m, n):
+            continue
         feeds = {}
         for info in model.graph.input:
             shape = [{"m": m, "n": n}.get(each.dim_param, each.dim_value) for each in info.type.tensor_type.shape.dim]
