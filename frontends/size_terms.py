@@ -112,7 +112,7 @@ def _bounded(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -
 
 
 def _reached(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -> tuple[Dim, Dim] | None:
-    """The two sides for x where ``terms relation bound`` says that max(x, 0) is some positive number, or at least it."""
+    """The two sides for x where ``terms relation bound`` says that max(x, 0) is a positive number, or at least that."""
     if len(terms) != 1 or relation == "!=":
         return None
     ((mono, c),) = terms

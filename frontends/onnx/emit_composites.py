@@ -97,7 +97,11 @@ def padded(e: Emitter, block: Block) -> dict[Value, Op]:
         low, high, between = (pad.attrs[key] for key in ("low", "high", "interior"))
         known = [size.const for size in (*low, *high)]
         plain = all(size.const == 0 for size in (*low[:2], *high[:2], *between)) and is_zero(e, pad.operands[1])
-        if plain and own.get("auto_pad", "NOTSET") == "NOTSET" and all(size is not None and size >= 0 for size in known):
+        if (
+            plain
+            and own.get("auto_pad", "NOTSET") == "NOTSET"
+            and all(size is not None and size >= 0 for size in known)
+        ):
             out[pad.result] = pad
     return out
 

@@ -57,7 +57,7 @@ def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -
     except EgshapeError:
         return known
     titles = found.own.titles if found.own is not None else {}
-    place = {value: each for value, each in zip(found.inputs, graph.inputs, strict=True)}
+    place = dict(zip(found.inputs, graph.inputs, strict=True))
     names = {
         each.name: stated[key]
         for each in found.body.symbols

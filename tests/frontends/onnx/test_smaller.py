@@ -73,7 +73,8 @@ CASES = {
     "Relu of one place": ("g (float[1,3,1,1] x) => (float[1,4,1,1] z) { c = Conv(x, k1) z = Relu(c) }", 2),
     "Clip of one place": ("g (float[1,3,1,1] x) => (float[1,4,1,1] z) { c = Conv(x, k1) z = Clip(c, f0, one) }", 2),
     "the rest of a reshape": (
-        "g (float[n,4,1,1] x) => (float[n,4] z) { r = Neg(x) s = Shape<end=1>(r) e = Concat<axis=0>(s, m1) z = Reshape(r, e) }",
+        """g (float[n,4,1,1] x) => (float[n,4] z) { r = Neg(x) s = Shape<end=1>(r) e = Concat<axis=0>(s, m1)
+        z = Reshape(r, e) }""",
         2,
     ),
     "unused remainders": (
