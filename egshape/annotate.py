@@ -43,6 +43,7 @@ NAMES = "names"
 SHOWN = "shown"
 """Key of the metadata: how a person calls symbols of the graph."""
 
+
 @dataclass(frozen=True)
 class _Axis:
     """An axis of which something is said: who speaks, of which size, as what."""

@@ -19,7 +19,24 @@ from egshape.spelling import near
 _NAMED = re.compile(r"\s*(?P<name>[^:\[\]`]+?|`(?:[^`]|``)+`)\s*:(?P<type>.*)", re.DOTALL)
 _VARIABLE = re.compile(r"[a-z_][a-z0-9_]*")
 _LIKE_A_DTYPE = re.compile(r"(f|i|u|ui|s|si|c|bf|b|float|int|uint|sint|complex|bfloat|fp)\d+\w*")
-_OTHER_NAMES = frozenset("bool boolean byte char complex double float half int long short str string uint".split())
+_OTHER_NAMES = frozenset(
+    [
+        "bool",
+        "boolean",
+        "byte",
+        "char",
+        "complex",
+        "double",
+        "float",
+        "half",
+        "int",
+        "long",
+        "short",
+        "str",
+        "string",
+        "uint",
+    ]
+)
 _RANKS = "say ... for sizes of which nothing is said, *s for sizes that another type has too"
 
 

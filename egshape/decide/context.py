@@ -279,7 +279,9 @@ class Context:
             slack = dim if relation.kind == "<=" else dim - 1
             if not may_fail and (world.nonnegative(slack) or nonnegative_by_remainders(slack, world.at_least)):
                 return Verdict("proved", INTERVAL, world.used)
-            if not may_hold and (world.nonnegative(-slack - 1) or nonnegative_by_remainders(-slack - 1, world.at_least)):
+            if not may_hold and (
+                world.nonnegative(-slack - 1) or nonnegative_by_remainders(-slack - 1, world.at_least)
+            ):
                 return Verdict("refuted", INTERVAL, world.used)
             return None
         apart: Answer = "refuted" if relation.kind == "==" else "proved"

@@ -100,6 +100,13 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Regi
                 rows[table].append((function, number))
 
 
+def steps_apart(*shapes: tuple[Dim, ...]) -> bool:
+    """Whether on each axis along which a slice steps (by strides other than 1) the slice of it (starts, limits,
+    strides), which has these sizes before, takes all."""
+    rows = zip(*shapes, strict=True)
+    return all(s.const == 1 or (c.const == 0 and d is u and t.const == 1) for s, c, d, t, u in rows)
+
+
 class Describer:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
@@ -175,6 +182,7 @@ class Describer:
         self._unit_moves(snapshot, shapes, rows)
         self._nothing(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
+        self._steps(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         known = len(self.encoder.out.constants)
@@ -301,6 +309,19 @@ class Describer:
                         rows["in_at_most"].append((self._dim(small), self._dim(large)))
                     self._ordered.add(pair)
 
+    def _steps(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Say of which slices of slices each axis is stepped along by one of them only."""
+        stepping = {cls: strides for _, _, _, strides, cls in snapshot.table("slice") if _steps(shapes.get(strides))}
+        shape_of = snapshot.mapping("ShapeOf") if stepping else {}
+        for x, *window, _ in snapshot.table("slice"):
+            parts = [shapes.get(each) for each in (stepping.get(x), *window, shape_of.get(x))]
+            known = [each for each in parts if each is not None]
+            if len(known) == len(parts) and steps_apart(*known):
+                key = ("in_apart", *map(self.encoder.shape, known))
+                if key not in self._named:
+                    self._named.add(key)
+                    rows["in_apart"].append(key[1:])
+
     def _count(self, shape: tuple[Dim, ...], rows: Rows) -> None:
         number = self.encoder.shape(shape)
         if number not in self._counted:
@@ -397,6 +418,10 @@ def _add(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 def _subtract(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+def _steps(strides: tuple[Dim, ...] | None) -> bool:
+    return strides is not None and any(stride.const != 1 for stride in strides)
 
 
 def _clamp(axes: Sequence[int], elements: Sequence[Dim], shape: Sequence[Dim], sizes: Sequence[Dim]) -> list[Dim]:

@@ -116,9 +116,7 @@ def _cuts(dim: Dim, name: str) -> list[int]:
 
 def _pieces(cuts: list[int]) -> list[Interval]:
     """The intervals between cuts, the first and the last of them open."""
-    return [
-        (low, None if high is None else high - 1) for low, high in zip([None, *cuts], [*cuts, None], strict=True)
-    ]
+    return [(low, None if high is None else high - 1) for low, high in zip([None, *cuts], [*cuts, None], strict=True)]
 
 
 def _linear(dim: Dim, name: str, piece: Interval) -> tuple[int, int]:

@@ -118,6 +118,8 @@ CORE = """
 (relation wraps (String String))
 ; (unit_moves u p): permuting a shape u by p moves some axes, all of size 1, so that the elements stay in order.
 (relation unit_moves (Shape Axes))
+; (apart s c d t u): on each axis where s is not 1, c is 0, d is u, and t is 1.
+(relation apart (Shape Shape Shape Shape Shape))
 ; (nothing s d n): shape s has no element, and n is some scalar of dtype d.
 (relation nothing (Shape String T))
 ; A constant of i1 that is true, or false, everywhere.
@@ -154,6 +156,7 @@ CORE = """
 (relation in_permutation (i64 i64 i64))
 (relation in_expands (i64 i64 i64))
 (relation in_unit_moves (i64 i64))
+(relation in_apart (i64 i64 i64 i64 i64))
 (relation in_nothing (i64 String i64))
 (relation in_count (i64 i64))
 (relation in_at_most (i64 i64))
@@ -321,6 +324,8 @@ _LOAD_CORE = """
   :ruleset load :name "load/expands")
 (rule ((in_unit_moves u p) (= a (axes_of p))) ((unit_moves (Shp u) a))
   :ruleset load :name "load/unit-moves")
+(rule ((in_apart s c d t u)) ((apart (Shp s) (Shp c) (Shp d) (Shp t) (Shp u)))
+  :ruleset load :name "load/apart")
 (rule ((in_nothing s d n)) ((nothing (Shp s) d (Node n)))
   :ruleset load :name "load/nothing")
 (rule ((in_count s p)) ((union (Count (Shp s)) (P p)))

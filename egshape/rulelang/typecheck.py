@@ -66,7 +66,7 @@ _REFUSED = {
 _RESERVED = re.compile(
     r"(in|fold|name|splat)_\w+|nm|dn|why|live|axes_of|P|Node|Shp|List|term|factor|remainder|mirror|whole|near|shared|backward"
     r"|goal|axis|neutral|neutral_right|absorbing|negating|identity|increasing|inverse|expands|result_dtype|is_convert|keeps|involution|idempotent"
-    r"|selects|wraps|is_true|is_false|at_most|unit_moves|nothing|unbroadcast|unreshape|untranspose|unslice"
+    r"|selects|wraps|is_true|is_false|at_most|apart|unit_moves|nothing|unbroadcast|unreshape|untranspose|unslice"
 )
 """What egshape states: a rule that did would make wrong rules of the shipped ones, and nobody would tell which."""
 _STRING, _FLOAT = re.compile(r'"'), re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?|-?inf|NaN")

@@ -21,6 +21,7 @@ from egshape.dims import symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
+from egshape.frontends.onnx import emit_composites
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_functions import Functions
 from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
@@ -30,7 +31,6 @@ from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.kept import keep_names
-from egshape.frontends.onnx.node import node_of
 from egshape.frontends.onnx.own import Own
 from egshape.frontends.onnx.rounds import LOOP, SCAN
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
@@ -89,6 +89,10 @@ class Emitter:
         """Reshapes that are written together with their operand, a slice."""
         self.backward: dict[Value, Op] = {}
         """Slices that are written together with their operand, a reverse."""
+        self.biased: dict[Value, emit_composites.Biased] = {}
+        """Additions that are written together with their operand, a convolution."""
+        self.padded: dict[Value, Op] = {}
+        """Pads that are written together with the convolution that reads them."""
         self._makers: dict[Value, Op] = {}
         self.original = graph.own.model.proto.graph if isinstance(graph.own, Own) else GraphProto()
         """The graph of the file that was read."""
@@ -210,7 +214,8 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
-        parts = {*(pick.part for pick in self.picks.values()), *self.backward.values()}
+        parts = {*(pick.part for pick in self.picks.values()), *(each.part for each in self.biased.values())}
+        parts |= {*self.backward.values(), *self.padded.values()}
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:
                 slices.setdefault(op.operands[0], []).append(op)
@@ -237,6 +242,8 @@ class Emitter:
             self._makers.update(dict.fromkeys(op.results, op))
             if _waits(op):
                 self.scope.waiting.update(op.results)
+        self.biased.update(emit_composites.biased(self, block))
+        self.padded.update(emit_composites.padded(self, block))
 
     def _check(self, op: Op) -> None:
         """A check as nodes, unless a node makes it anyway, or it is to be listed."""
@@ -302,6 +309,11 @@ class Emitter:
             return
         if len(op.results) != 1:
             raise self.unsupported(op, f"the op {op.name} with {len(op.results)} results")
+        if op.result in self.biased:
+            held, names = self.biased[op.result], self.fresh_names(op, wanted)
+            emit_composites.node(self, held.part, names, held.bias)
+            _bound(self, op, names)
+            return
         if op.name == "slice" and len(siblings) > 1 and self._tiled(op, siblings, wanted):
             return
         self._single(op, wanted.get(op.result, ""))
@@ -460,11 +472,12 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     if not op.attrs.get("whole") or op.attrs["name"].startswith("aten."):
         _inlined(e, op, wanted)
         return
-    inputs = [e.name(value) for value in op.operands]
+    held = emit_composites.stands(e, op)
+    if held is not None:
+        _handed_on(e, [held], op, wanted)
+        return
     names = e.fresh_names(op, wanted)
-    node = node_of(op.attrs["name"], op.attrs["attrs"], inputs, names, e.scope.titles.fresh(str(op.location)))
-    rebind(node, {}, e.scope.names.fresh)
-    e.scope.frame.nodes.append(node)
+    emit_composites.node(e, op, names)
     _bound(e, op, names)
     if _keeps_its_shape(op):
         e.scope.gives(op.result, e.scope.given(op.operands[0]))
@@ -499,10 +512,15 @@ def _inlined(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     e.scope.name_of.update({arg: e.name(value) for arg, value in zip(region.args, op.operands, strict=True)})
     frame.symbols.update({each.name: each for each in region.symbols})
     e.inline(region)
-    for value, result in zip(region.results, op.results, strict=True):
+    _handed_on(e, region.results, op, wanted)
+
+
+def _handed_on(e: Emitter, values: Sequence[Value], op: Op, wanted: Mapping[Value, str]) -> None:
+    """Let values be the results of an op."""
+    for value, result in zip(values, op.results, strict=True):
         name = e.name(value)
         if result in wanted:
-            frame.nodes.append(_identity(name, wanted[result]))
+            e.scope.frame.nodes.append(_identity(name, wanted[result]))
             name = wanted[result]
         e.scope.bind(result, name)
 

@@ -15,7 +15,7 @@ from egshape.dims import Call, Dim, bcast, const, minimum, symbol
 from egshape.dims.functions import SHIPPED
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.ir.graph import Block, SymbolDef, Value, relation_of
+from egshape.ir.graph import Block, Graph, SymbolDef, Value, relation_of
 
 SMALL = 1024
 """Constants of at most so many bytes that are equal become one initializer."""
@@ -28,9 +28,18 @@ def broadcast(sizes: Iterable[Dim]) -> Dim:
     return reduce(bcast, sizes, const(1))
 
 
-def _joins(*sizes: Dim) -> bool:
-    """Whether there is the size of a broadcast axis in sizes."""
-    return any(isinstance(atom, Call) and atom.function is SHIPPED["bcast"] for atom in compound_atoms(sizes))
+def _broadcasts(*sizes: Dim) -> list[Call]:
+    """The sizes of broadcast axes in sizes."""
+    found = compound_atoms(sizes)
+    return [atom for atom in found if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
+
+
+def said_to_broadcast(graph: Graph) -> list[Relation]:
+    """What must hold for the sizes of which checks speak to be those of broadcast axes: a reader, who meets the nodes
+    of these checks first, knows them as such where it was checked before."""
+    held = [each for each in map(relation_of, graph.body.walk()) if each is not None]
+    pairs = [atom.args for each in held for atom in _broadcasts(each.lhs, each.rhs)]
+    return [Relation("==", (one - 1) * (two - 1) * (one - two), const(0)) for one, two in pairs]
 
 
 class Names:
@@ -108,6 +117,10 @@ class Scope:
         self.said: dict[Key, str] = {}
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
+        self.refused = Bounds()
+        """What is known of sizes in any run of the model as it is without checks (``refused``)."""
+        self.said: list[Relation] = []
+        """What is checked all the same (``said_to_broadcast``)."""
         self.wanted: dict[Block, list[Relation]] = {}
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
@@ -147,7 +160,7 @@ class Scope:
         """A node rejects two values whose sizes at these axes are not equal."""
         self.equal(one.type.dims[first], two.type.dims[second])
         given = self.given(one)[first], self.given(two)[second]
-        if _joins(*given):
+        if _broadcasts(*given):
             self.equal(*given)
 
     def spreads(self, held: Iterable[Dim], size: Dim) -> None:
@@ -184,7 +197,7 @@ class Scope:
         Those that do are checks that nodes may make by sizes which are known by the others."""
         block = self.frame.block
         if block not in self._checked:
-            found = [each for each in map(relation_of, block.ops) if each and not _joins(each.lhs, each.rhs)]
+            found = [each for each in map(relation_of, block.ops) if each and not _broadcasts(each.lhs, each.rhs)]
             zero = {each.lhs - each.rhs for each in found if each.kind == "=="}
             self._checked[block] = self.bounds.with_fact(*found), zero
         return self._checked[block]
@@ -214,7 +227,10 @@ class Scope:
         return False
 
     def makes(self, block: Block, relation: Relation) -> bool:
-        """Whether a node of a block makes a check by itself."""
+        """Whether a node of a block, or the model whatever the block, makes a check by itself."""
+        if self.refused.decide(relation) is True:
+            alone = Bounds().with_fact(relation)
+            return not any(alone.decide(each) is True for each in self.said)
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))

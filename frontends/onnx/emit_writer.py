@@ -24,6 +24,7 @@ class Emitter(Protocol):
     checks: Checks
     picks: dict[Value, Pick]
     backward: dict[Value, Op]
+    padded: dict[Value, Op]
 
     def name(self, value: Value) -> str:
         """The name of a value, which is written now if it is one that waits for a reader."""

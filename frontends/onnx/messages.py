@@ -19,9 +19,10 @@ from egshape.frontends.onnx.conversion import converted
 from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
-from egshape.frontends.onnx.emit_scope import Scope
+from egshape.frontends.onnx.emit_scope import said_to_broadcast
 from egshape.frontends.onnx.node import nodes_in
 from egshape.frontends.onnx.own import Own, nodes_of, size_of
+from egshape.frontends.onnx.refused import refused
 from egshape.frontends.onnx.rounds import with_loops
 from egshape.ir.expand import with_requirements
 from egshape.ir.graph import Graph, Op
@@ -106,14 +107,17 @@ def _anew(
     graph = with_loops(graph, scans=bool(held) and opset >= SCANS)
     emitter = first = Emitter(graph, opset, None, checks, functions=functions)
     proto = bare = first.graph_proto(graph)
+    called = [] if functions is None else functions.written
     if first.found:
+        alone = _model(graph, held, opsets, bare, called, ())
+        first.scope.refused = refused(alone, first.scope.initializers, graph)
+        first.scope.said = said_to_broadcast(graph)
         try:
             emitter = Emitter(graph, opset, first.scope, checks, functions=functions)
             proto = emitter.graph_proto(graph)
         except Unheld as reason:
             emitter = Emitter(graph, opset, first.scope, "metadata", str(reason), functions)
             proto = emitter.graph_proto(graph)
-    called = [] if functions is None else functions.written
     model = _model(graph, held, opsets, proto, called, emitter.listed if checks != "none" else ())
     nodes = [node for function in called for node in function.node]
     size = sum(array.nbytes for array in first.scope.initializers.values()) + size_of(nodes)
@@ -123,15 +127,15 @@ def _anew(
 
 def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) -> Written:
     """A graph as the file that it was read from, behind checks of sizes."""
+    first = Emitter(graph, opset, None, "none").scope
+    if front:
+        own: Own = graph.own
+        model, arrays = own.message()
+        first.refused, first.said = refused(model, arrays, graph), said_to_broadcast(graph)
     try:
-        return _behind(front, graph, Emitter(graph, opset, _first(graph, opset), checks), checks)
+        return _behind(front, graph, Emitter(graph, opset, first, checks), checks)
     except Unheld as reason:
-        return _behind(front, graph, Emitter(graph, opset, _first(graph, opset), "metadata", str(reason)), checks)
-
-
-def _first(graph: Graph, opset: int) -> Scope:
-    """What nodes check by themselves that egshape did not write: nothing that is known."""
-    return Emitter(graph, opset, None, "none").scope
+        return _behind(front, graph, Emitter(graph, opset, first, "metadata", str(reason)), checks)
 
 
 def _behind(front: tuple[Op, ...], graph: Graph, emitter: Emitter, checks: str) -> Written:

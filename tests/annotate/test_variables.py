@@ -23,7 +23,7 @@ ADD = """graph add(%x: f32[`x.0`, `x.1`], %y: f32[`y.0`, `y.1`]) {
 
 @pytest.mark.parametrize("text", ["d[n]", "float_like[n]", "t1[n, m]", "element"])
 def test_a_word_that_is_no_dtype_stands_for_any(text: str) -> None:
-    assert annotation(text).variable == text.split("[")[0]
+    assert annotation(text).variable == text.split("[", maxsplit=1)[0]
 
 
 @pytest.mark.parametrize("text", ["f23[n]", "float32[n]", "int[n]", "double", "D[n]", "bfloat16[n]", "i65"])

@@ -46,6 +46,9 @@ def test_other_relations_are_left_alone(text: str) -> None:
 
 
 def test_facts_take_the_list() -> None:
-    assert Facts.parse("max(n - 4, 0) == max(n + max(n - 4, 0) - max(n, 8), 0)").symbol("n").ranges == ((0, 4), (8, None))
+    assert Facts.parse("max(n - 4, 0) == max(n + max(n - 4, 0) - max(n, 8), 0)").symbol("n").ranges == (
+        (0, 4),
+        (8, None),
+    )
     relation = Relation("==", symbol("n") - 3, symbol("n") - symbol("n"))
     assert about_symbol(relation) == ("n", ((3, 3),), (1, 0))

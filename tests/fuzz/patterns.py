@@ -393,7 +393,7 @@ def part(m: Maker, x: Value) -> Value:
     return m.window(x, *ends(m, x), [m.choice((1, 1, 1, 2)) for _ in x.type.dims])
 
 
-@pattern("tensor.slice/slice-slice")
+@pattern("tensor.slice/slice-slice", "tensor.slice/slice-slice-apart")
 def slice_slice(m: Maker) -> Value:
     return part(m, part(m, m.value(low=1)))
 
@@ -409,7 +409,7 @@ def slice_of_nothing(m: Maker) -> Value:
     return m.window(x, starts, limits)
 
 
-@pattern("tensor.slice/reverse-reverse")
+@pattern("tensor.slice/reverse-reverse", "tensor.slice/reverse-another")
 def reverse_reverse(m: Maker) -> Value:
     x = square(m, m.choice((1, 2, 3)))
     dims = m.subset(x.type.rank, m.chooser.randint(1, x.type.rank))

@@ -20,6 +20,7 @@ from egshape.egraph.describe import (
     moves_units,
     negating_elements,
     neutral_elements,
+    steps_apart,
 )
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, dtype_name, numpy_dtype
@@ -322,6 +323,11 @@ def _unit_moves(items: Sequence[SExpr], known: Values) -> bool:
     return True
 
 
+def _apart(items: Sequence[SExpr], known: Values) -> bool:
+    _hold(steps_apart(*(evaluate(item, known) for item in items)))
+    return True
+
+
 def _nothing(items: Sequence[SExpr], known: Values) -> bool:
     """The scalar is any one of the dtype: nothing is said of it."""
     _hold(any(size.const == 0 for size in evaluate(items[0], known)))
@@ -337,6 +343,7 @@ _RELATIONS: dict[str, Any] = {
     "inverse": _inverse,
     **{word: partial(_element, word=word) for word in ELEMENTS},
     "unit_moves": _unit_moves,
+    "apart": _apart,
     "nothing": _nothing,
     "is_true": lambda items, known: _truth(items, known, True),
     "is_false": lambda items, known: _truth(items, known, False),

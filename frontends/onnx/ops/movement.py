@@ -158,6 +158,7 @@ def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value
     for axis in axes:
         if x.type.dims[axis].const not in (None, 1):
             raise node.error(f"takes axis {axis} of size {x.type.dims[axis]} away")
+        equal(s, node, x.type.dims[axis], _ONE, f"axis {axis} has size {{0}}, which Squeeze takes away")
     return reshape(s, x, [size for axis, size in enumerate(x.type.dims) if axis not in axes])
 
 
@@ -398,11 +399,24 @@ def _equal_parts(s: Scope, size: Dim, count: int, opset: int) -> list[Dim]:
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 
-@onnx_op("Pad", composite=True)
+@onnx_op("Pad")
 def pad(
     s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value | None = None, axes: Value | None = None
 ) -> Value:
-    """Elements around: a number, or (edge, reflect, wrap) elements of x. Negative pads cut off."""
+    """Elements around: a number, or (edge, reflect, wrap) elements of x. Negative pads cut off. One op of ours where
+    numbers are put around by known amounts, nothing where there are none."""
+    amounts = [const(item) for item in node.ints("pads")] if pads is None else s.dims(pads)
+    if amounts is not None and all(each.const == 0 for each in amounts):
+        return x
+    plain = amounts is not None and node.text("mode", "constant") == "constant"
+    if plain and all(s.decide("<=", const(0), each) is True for each in amounts or ()):
+        return _padded(s, node, x, pads, value, axes)
+    found = composite(s, node, (x, pads, value, axes), _padded)[0]
+    assert isinstance(found, Value)
+    return found
+
+
+def _padded(s: Scope, node: Node, x: Value, pads: Value | None, value: Value | None, axes: Value | None) -> Value:
     rank = x.type.rank
     named = tuple(range(rank)) if axes is None else s.numbers(axes)
     if named is None:
