@@ -13,6 +13,10 @@ _REMAINDER = re.compile(r"\(?(.+?)\)? ?% ?(\d+)")
 
 def worded(relation: Relation) -> str:
     """A relation in words: ``n is a multiple of 4``."""
+    alternatives = relation.alternatives()
+    if len(alternatives) > 1:
+        return ", or ".join(map(worded, alternatives))
+    (relation,) = alternatives
     lhs, rhs = _parted(relation)
     if relation.kind == "in":
         return f"{lhs} lies in {to_text(relation.ranges)}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from egshape.decide.shown import compound_atoms
-from egshape.dims import Call, Dim, bcast, const, minimum, symbol
+from egshape.dims import Call, Dim, bcast, broadcast_gap, const, minimum, symbol
 from egshape.dims.functions import SHIPPED
+from egshape.dims.theory import call_parts
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.graph import Block, SymbolDef, Value, relation_of
@@ -28,9 +30,16 @@ def broadcast(sizes: Iterable[Dim]) -> Dim:
     return reduce(bcast, sizes, const(1))
 
 
-def _joins(*sizes: Dim) -> bool:
-    """Whether there is the size of a broadcast axis in sizes."""
-    return any(isinstance(atom, Call) and atom.function is SHIPPED["bcast"] for atom in compound_atoms(sizes))
+def _joins(*sizes: Dim) -> list[Call]:
+    """The sizes of broadcast axes in sizes."""
+    compound = compound_atoms(sizes)
+    return [atom for atom in compound if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
+
+
+def _leaves(size: Dim) -> Iterator[Dim]:
+    """The sizes that a common size joins."""
+    parts = call_parts(SHIPPED["bcast"], size)
+    yield from (size,) if parts is None else (leaf for each in parts for leaf in _leaves(each))
 
 
 class Names:
@@ -153,6 +162,9 @@ class Scope:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
         joined = broadcast(sizes) is size
+        leaves = [leaf for each in sizes for leaf in _leaves(each)]
+        gaps = (broadcast_gap(one, two) for one, two in combinations(leaves, 2))
+        self.enforced.setdefault(self.frame.block, set()).update(gaps)
         for each in sizes:
             if each is not size and each.const != 1 and (joined or self._only_with(size, each)):
                 self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))
@@ -217,6 +229,14 @@ class Scope:
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
+
+    def read_before(self, block: Block, relation: Relation) -> bool:
+        """Whether a check that is written, perhaps before the node that rejects what does not broadcast, reads the size
+        to which it does."""
+        rest = relation.lhs - relation.rhs
+        others = [each for each in map(relation_of, block.ops) if each and not self.makes(block, each)]
+        joined = (atom for each in others for atom in _joins(each.lhs, each.rhs))
+        return any(broadcast_gap(*atom.args) in (rest, -rest) for atom in joined)
 
     def around(self, frame: Frame) -> Sequence[Frame]:
         """The graphs whose names one of them sees: those from the outermost to itself."""
