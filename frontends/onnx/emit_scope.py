@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
@@ -14,7 +14,7 @@ from onnx import NodeProto, helper
 from egshape.decide.shown import compound_atoms
 from egshape.dims import Call, Dim, bcast, broadcast_gap, const, minimum, symbol
 from egshape.dims.functions import SHIPPED
-from egshape.dims.theory import call_parts
+from egshape.dims.joins import leaves
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.graph import Block, SymbolDef, Value, relation_of
@@ -34,12 +34,6 @@ def _joins(*sizes: Dim) -> list[Call]:
     """The sizes of broadcast axes in sizes."""
     compound = compound_atoms(sizes)
     return [atom for atom in compound if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
-
-
-def _leaves(size: Dim) -> Iterator[Dim]:
-    """The sizes that a common size joins."""
-    parts = call_parts(SHIPPED["bcast"], size)
-    yield from (size,) if parts is None else (leaf for each in parts for leaf in _leaves(each))
 
 
 class Names:
@@ -162,8 +156,8 @@ class Scope:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
         joined = broadcast(sizes) is size
-        leaves = [leaf for each in sizes for leaf in _leaves(each)]
-        gaps = (broadcast_gap(one, two) for one, two in combinations(leaves, 2))
+        joined_sizes = [leaf for each in sizes for leaf in leaves(each)]
+        gaps = (broadcast_gap(one, two) for one, two in combinations(joined_sizes, 2))
         self.enforced.setdefault(self.frame.block, set()).update(gaps)
         for each in sizes:
             if each is not size and each.const != 1 and (joined or self._only_with(size, each)):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from egshape.dims import Dim
+from egshape.dims.joins import rejoined
 from egshape.facts import Relation
 from egshape.ir.types import is_float
 from egshape.lower.common.sizes import LARGEST, cannot_wrap
@@ -84,7 +85,8 @@ class Checks:
             lambda one, two: self.w.value(f"or i1 {one}, {two}"), map(self._compared, relation.alternatives())
         )
         words = [self.w.dim(arg) for arg in step.args]
-        self.message(holds, step.message, step.where, words, ["i64"] * len(words), str(relation))
+        shown = Relation(step.relation, rejoined(step.lhs), rejoined(step.rhs))
+        self.message(holds, step.message, step.where, words, ["i64"] * len(words), str(shown))
 
     def _compared(self, relation: Relation) -> str:
         """An i1: whether a comparison holds."""
