@@ -15,7 +15,7 @@ import numpy as np
 
 from egshape.decide import reason
 from egshape.decide.context import Context, Verdict
-from egshape.decide.reason import FOLDED, TRUE, Believed, Proved, Reason, Semantics, Step
+from egshape.decide.reason import FOLDED, TRUE, Believed, Given, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.egraph.loops import Invariants, invariants
@@ -259,6 +259,7 @@ class Walker:
         due: dict[int, list[Obligation]] = defaultdict(list)
         for obligation in obligations:
             due[obligation.index].append(obligation)
+        self._same_data(self._equal.given(), Given())
         for index, op in enumerate(self.block.ops):
             for relation in op.requires:
                 self._oblige(index, op, replace(relation, source=""), said_of(op, relation))
@@ -480,8 +481,10 @@ class Walker:
 
     def _twins(self, op: Op) -> None:
         """Sizes that come of the same data are equal."""
-        for relation in self._equal.step(op):
-            why = Semantics(op.name, location=str(op.location))
+        self._same_data(self._equal.step(op), Semantics(op.name, location=str(op.location)))
+
+    def _same_data(self, relations: Sequence[Relation], why: Reason) -> None:
+        for relation in relations:
             self._assume(relation, why)
             self.believed.append((relation, why))
 

@@ -47,7 +47,7 @@ def _sizes(scope: Scope, node: Node, value: Value) -> list[Dim]:
     items = [] if known is None else list(known.reshape(-1))
     if items and all(isinstance(item, Dim) for item in items):
         return items
-    found, requires = scope.builder.sizes(node.name, value, "shape")
+    found, requires = scope.builder.sizes(value.name, value, "element")
     for relation in requires:
         check_relation(scope, node, relation, f"{relation} does not fit")
     return list(found)
