@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import permutations
-from typing import Literal
 
 import numpy as np
 
@@ -338,13 +337,7 @@ class Walker:
         verdict = self._verdict(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(verdict.answer, "kept")
         if status == "violated" and self.top and entry:
-            sizes = () if own is None else map(self.known.normal_form, self._arguments(own) or ())
-            raise EgshapeError(
-                f"{format_message(message, tuple(sizes))}, which is false at every admitted size",
-                where=str(op.location),
-                hint="the program, or a fact that was assumed, is wrong here",
-                code="violated",
-            )
+            raise self._violated(op, message, own)
         why = self.known.reasons(relation) if status == "proved" and own else ()
         if status != "proved" or own is not None:
             args = self._arguments(own) if own is not None else ()
@@ -367,6 +360,15 @@ class Walker:
             self.believed.append((relation, Proved(verdict.rule)))
         if status == "kept":
             self._believe(relation, reason.Check(location=str(op.location)), entry)
+
+    def _violated(self, op: Op, message: str, own: Op | None) -> EgshapeError:
+        sizes = () if own is None else map(self.known.normal_form, self._arguments(own) or ())
+        return EgshapeError(
+            f"{format_message(message, tuple(sizes))}, which is false at every admitted size",
+            where=str(op.location),
+            hint="the program, or a fact that was assumed, is wrong here",
+            code="violated",
+        )
 
     def _rewrites_may(self, relation: Relation) -> bool:
         """Whether rewrites may use what was proved: not what only a check of data or the condition of a branch says."""
@@ -398,7 +400,9 @@ class Walker:
 
     def _check(self, index: int, op: Op) -> None:
         relation = self._stated(op)
-        if relation is None:
+        if relation is False and self.top:
+            raise self._violated(op, op.attrs["message"], op)
+        if relation is None or relation is False:
             self.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
             return
         if isinstance(relation, bool):
@@ -430,8 +434,8 @@ class Walker:
             out.append(item)
         return tuple(out)
 
-    def _stated(self, op: Op) -> Relation | Literal[True] | None:
-        """The relation that a check states, True if its predicate folds to true, None if it is data."""
+    def _stated(self, op: Op) -> Relation | bool | None:
+        """The relation that a check states, what its predicate folds to, None if it is data."""
         relation = relation_of(op)
         if relation is not None:
             return relation
@@ -439,7 +443,7 @@ class Walker:
         item = None if known is None else known.reshape(-1)[0]
         if isinstance(item, Relation):
             return item
-        return True if item is True else None
+        return bool(item) if isinstance(item, bool | np.bool_) else None
 
     # -- elements ------------------------------------------------------------------------------------------------
 
