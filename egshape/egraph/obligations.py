@@ -14,6 +14,7 @@ import numpy as np
 
 from egshape.decide import reason
 from egshape.decide.context import Context, Verdict
+from egshape.decide.joined import joined_facts
 from egshape.decide.reason import FOLDED, TRUE, Believed, Given, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
@@ -277,6 +278,8 @@ class Walker:
                 self._twins(op)
                 if self.registry[op.name].traits.regions == "loop":
                     self._loop(op)
+                elif self.registry[op.name].traits.regions == "branch":
+                    self._joined(op)
         self._elements_again()
         believed = tuple(self.believed)
         return Walk(
@@ -517,6 +520,18 @@ class Walker:
                 self.late |= names
                 self.believed.append((relation, why))
         self.elements.update(elements)
+
+    def _joined(self, op: Op) -> None:
+        """A size of what branches give is that of one of them: it lies in one of their ranges, and has the remainder
+        that all of them have."""
+        why = Semantics(op.name, location=str(op.location))
+        for each in self.block.symbols:
+            if each.value in op.results and each.axis is not None:
+                place, size = op.results.index(each.value), symbol(each.name)
+                types = [region.results[place].type for region in op.regions]
+                given = [type.dims[each.axis] for type in types if type.shape is not None]
+                for relation in joined_facts(size, given, self.context) if len(given) == len(types) else ():
+                    self._assume(relation, why)
 
     def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
         """An element of shape code that surely is the number that it stands for (it does not wrap)."""

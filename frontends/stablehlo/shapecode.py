@@ -136,6 +136,11 @@ def _meet(scope: Scope, node: Node) -> Results:
     return (first,)
 
 
+def _join(scope: Scope, node: Node) -> Results:
+    """The same of what is an invalid shape where they differ: that is no error where nobody reads it."""
+    return _meet(scope, node) if scope.program.module.is_read(node.results[0]) else (scope.operand(node, 0),)
+
+
 def _with_shape(scope: Scope, node: Node) -> Results:
     """The value, held to a shape."""
     x, wanted = scope.operand(node, 0), _sizes(scope, node, scope.operand(node, 1))
@@ -396,6 +401,7 @@ HANDLERS: dict[str, Handler] = {
     "shape.size_to_index": lambda scope, node: scope.operands(node),
     "shape.index_to_size": lambda scope, node: scope.operands(node),
     "shape.from_extents": _from_extents,
+    "shape.join": _join,
     "shape.meet": _meet,
     "shape.with_shape": _with_shape,
     "shape.value_of": _first,
