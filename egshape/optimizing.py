@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NoReturn
 
 from egshape.attempts import Job, attempt_all, own_rules
+from egshape.branches import without_decided
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
 from egshape.egraph.ask import Decide
@@ -257,6 +258,7 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
+    graph = without_decided(graph, known)
     job = Job(
         graph,
         known,

@@ -14,6 +14,10 @@ _REMAINDER = re.compile(r"\(?(.+?)\)? ?% ?(\d+)")
 
 def worded(relation: Relation) -> str:
     """A relation in words: ``n is a multiple of 4``."""
+    alternatives = relation.alternatives()
+    if len(alternatives) > 1:
+        return ", or ".join(map(worded, alternatives))
+    (relation,) = alternatives
     lhs, rhs = _parted(relation)
     found = ranges_of_symbol(relation)
     if found is not None and (ranges := intersect(found[1], EVERYTHING)):

@@ -186,7 +186,16 @@ def both(one: Element, two: Element) -> Element:
         return None
     if one == two:
         return one
-    return _implied(one, two) or _implied(two, one) or _corrects(one, two) or _corrects(two, one)
+    known = _implied(one, two) or _implied(two, one) or _corrects(one, two) or _corrects(two, one)
+    return known or _neither(one, two)
+
+
+def _neither(one: Relation, two: Relation) -> Relation | None:
+    """That two sizes are not 0: their product is not, where it is short. So one of two equalities is a relation too."""
+    x, y = one.lhs - one.rhs, two.lhs - two.rhs
+    if one.kind != "!=" or two.kind != "!=" or len(x.terms) * len(y.terms) > ATOM_LIMIT:
+        return None
+    return None if x.divisors_maybe_zero() or y.divisors_maybe_zero() else Relation("!=", x * y, ZERO)
 
 
 def _implied(one: Relation, two: Relation) -> Relation | None:
@@ -342,6 +351,8 @@ def _joined(scope: ElementScope, pred: Relation, yes: Dim, no: Dim) -> Dim | Non
 def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:
     """yes where pred holds, else no, as one expression; None where it would divide by what may be 0 there."""
     if any(dim.divisors_maybe_zero() for dim in (yes, no, pred.lhs, pred.rhs)):
+        return None
+    if len(pred.alternatives()) > 1 or len(negated(pred).alternatives()) > 1:
         return None
     above, gain = pred.rhs - pred.lhs, yes - no
     if pred.kind in ("<", "<=") and gain in (above, -above):

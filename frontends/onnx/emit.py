@@ -254,7 +254,10 @@ class Emitter:
             if relation is not None and kind in ("<=", "<"):
                 self.scope.wanted.setdefault(self.scope.frame.block, []).append(relation)
             return
-        if relation is not None and self.first.makes(self.scope.frame.block, relation):
+        block = self.scope.frame.block
+        if relation is not None and self.first.makes(block, relation):
+            if self.first.read_before(block, relation) and self._may_list(relation):
+                self.listed.append(str(relation))
             return
         why = self.why
         if self.mode == "nodes":
@@ -270,21 +273,19 @@ class Emitter:
 
     def _list(self, relation: Relation | None, op: Op, why: str) -> None:
         """Note a check that the nodes do not make."""
-        outer = self.scope.frames[0]
-        shown = str(relation) if relation is not None else op.attrs["message"]
-        listed = (
-            relation is not None
-            and len(self.scope.frames) == 1
-            and self.mode != "none"
-            and all(name in outer.symbols for name in relation.symbols())
-        )
-        if listed:
+        shown = op.attrs["message"] if relation is None else str(relation)
+        if listed := relation is not None and self._may_list(relation):
             self.listed.append(shown)
         if why:
             where = "only listed in the metadata" if listed else "not written"
             self.lost.append(f"the check {shown} is {where}: {why}")
         elif not listed:
             self.lost.append(f"the check {shown} is not written")
+
+    def _may_list(self, relation: Relation) -> bool:
+        """Whether the metadata can say a check, which knows the sizes of the outermost graph."""
+        outer = self.scope.frames[0]
+        return len(self.scope.frames) == 1 and self.mode != "none" and relation.symbols() <= outer.symbols.keys()
 
     def notes(self, mode: str) -> tuple[str, ...]:
         """What the model does not hold."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from egshape.decide.shown import compound_atoms
-from egshape.dims import Call, Dim, bcast, const, minimum, symbol
+from egshape.dims import Call, Dim, bcast, broadcast_gap, const, minimum, symbol
 from egshape.dims.functions import SHIPPED
+from egshape.dims.joins import leaves
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.graph import Block, Graph, SymbolDef, Value, relation_of
@@ -28,18 +30,18 @@ def broadcast(sizes: Iterable[Dim]) -> Dim:
     return reduce(bcast, sizes, const(1))
 
 
-def _broadcasts(*sizes: Dim) -> list[Call]:
+def _joins(*sizes: Dim) -> list[Call]:
     """The sizes of broadcast axes in sizes."""
-    found = compound_atoms(sizes)
-    return [atom for atom in found if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
+    compound = compound_atoms(sizes)
+    return [atom for atom in compound if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
 
 
 def said_to_broadcast(graph: Graph) -> list[Relation]:
     """What must hold for the sizes of which checks speak to be those of broadcast axes: a reader, who meets the nodes
     of these checks first, knows them as such where it was checked before."""
     held = [each for each in map(relation_of, graph.body.walk()) if each is not None]
-    pairs = [atom.args for each in held for atom in _broadcasts(each.lhs, each.rhs)]
-    return [Relation("==", (one - 1) * (two - 1) * (one - two), const(0)) for one, two in pairs]
+    pairs = [atom.args for each in held for atom in _joins(each.lhs, each.rhs)]
+    return [Relation("==", broadcast_gap(one, two), const(0)) for one, two in pairs]
 
 
 class Names:
@@ -119,7 +121,7 @@ class Scope:
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
         self.refused = Bounds()
         """What is known of sizes in any run of the model as it is without checks (``refused``)."""
-        self.said: list[Relation] = []
+        self.broadcasting: list[Relation] = []
         """What is checked all the same (``said_to_broadcast``)."""
         self.wanted: dict[Block, list[Relation]] = {}
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
@@ -160,13 +162,16 @@ class Scope:
         """A node rejects two values whose sizes at these axes are not equal."""
         self.equal(one.type.dims[first], two.type.dims[second])
         given = self.given(one)[first], self.given(two)[second]
-        if _broadcasts(*given):
+        if _joins(*given):
             self.equal(*given)
 
     def spreads(self, held: Iterable[Dim], size: Dim) -> None:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
         joined = broadcast(sizes) is size
+        joined_sizes = [leaf for each in sizes for leaf in leaves(each)]
+        gaps = (broadcast_gap(one, two) for one, two in combinations(joined_sizes, 2))
+        self.enforced.setdefault(self.frame.block, set()).update(gaps)
         for each in sizes:
             if each is not size and each.const != 1 and (joined or self._only_with(size, each)):
                 self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))
@@ -197,7 +202,7 @@ class Scope:
         Those that do are checks that nodes may make by sizes which are known by the others."""
         block = self.frame.block
         if block not in self._checked:
-            found = [each for each in map(relation_of, block.ops) if each and not _broadcasts(each.lhs, each.rhs)]
+            found = [each for each in map(relation_of, block.ops) if each and not _joins(each.lhs, each.rhs)]
             zero = {each.lhs - each.rhs for each in found if each.kind == "=="}
             self._checked[block] = self.bounds.with_fact(*found), zero
         return self._checked[block]
@@ -230,10 +235,18 @@ class Scope:
         """Whether a node of a block, or the model whatever the block, makes a check by itself."""
         if self.refused.decide(relation) is True:
             alone = Bounds().with_fact(relation)
-            return not any(alone.decide(each) is True for each in self.said)
+            return not any(alone.decide(each) is True for each in self.broadcasting)
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
+
+    def read_before(self, block: Block, relation: Relation) -> bool:
+        """Whether a check that is written, perhaps before the node that rejects what does not broadcast, reads the size
+        to which it does."""
+        rest = relation.lhs - relation.rhs
+        others = [each for each in map(relation_of, block.ops) if each and not self.makes(block, each)]
+        joined = (atom for each in others for atom in _joins(each.lhs, each.rhs))
+        return any(broadcast_gap(*atom.args) in (rest, -rest) for atom in joined)
 
     def around(self, frame: Frame) -> Sequence[Frame]:
         """The graphs whose names one of them sees: those from the outermost to itself."""

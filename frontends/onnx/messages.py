@@ -111,7 +111,7 @@ def _anew(
     if first.found:
         alone = _model(graph, held, opsets, bare, called, ())
         first.scope.refused = refused(alone, first.scope.initializers, graph)
-        first.scope.said = said_to_broadcast(graph)
+        first.scope.broadcasting = said_to_broadcast(graph)
         try:
             emitter = Emitter(graph, opset, first.scope, checks, functions=functions)
             proto = emitter.graph_proto(graph)
@@ -131,7 +131,7 @@ def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) ->
     if front:
         own: Own = graph.own
         model, arrays = own.message()
-        first.refused, first.said = refused(model, arrays, graph), said_to_broadcast(graph)
+        first.refused, first.broadcasting = refused(model, arrays, graph), said_to_broadcast(graph)
     try:
         return _behind(front, graph, Emitter(graph, opset, first, checks), checks)
     except Unheld as reason:

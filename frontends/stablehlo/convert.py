@@ -233,6 +233,10 @@ def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
     return held.merge(Facts().with_symbols(sources).with_relations(bounds))
 
 
+_OURS = frozenset(("sym_name", FACTS, "shape.lib"))
+"""Attributes of a module that are written anew, or that speak of what is passed over."""
+
+
 def _metadata(
     module: Module, main: Function, program: Program, inputs: Sequence[Value], results: Sequence[Value]
 ) -> dict[str, Any]:
@@ -242,7 +246,7 @@ def _metadata(
         "module_name": module.name,
         "function_name": main.name,
         **({"meshes": {name: str(mesh) for name, mesh in module.meshes.items()}} if module.meshes else {}),
-        "attributes": {key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)},
+        "attributes": {key: str(attr) for key, attr in module.attributes.items() if key not in _OURS},
         **{
             key: tuple(program.foreign.get(value, "") for value in values)
             for key, values in (("argument_types", inputs), ("result_types", results))

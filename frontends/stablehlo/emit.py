@@ -48,6 +48,7 @@ from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
 from egshape.ir.calls import closed, function_key, unread_sizes
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
 
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""
@@ -285,24 +286,29 @@ class _Function(Scope):
         for index, value in enumerate(op.results):
             self.bind(value, f"{name}#{index}")
 
-    def region(self, block: Block, *, isolated: bool) -> str:
-        """A region in generic form, braces included."""
+    def region(self, block: Block, *, isolated: bool, given: Sequence[TensorType] = ()) -> str:
+        """A region in generic form, braces included; ``given``: the types that its results have outside."""
         frame = self.push(isolated=isolated)
         self.declare(block)
         for value in block.args:
             self.bind(value, self.fresh())
         self.body(block)
-        lines = self._closed(frame, block)
+        for value, type in zip(block.results, given, strict=False):
+            types = f"({type_text(value.type)}) -> {type_text(type)}"
+            if value.type != type:
+                self.names[value] = self.line(frame, f"stablehlo.convert {self.names[value]} : {types}")
+        lines = self._closed(frame, block, given)
         self.pop()
         outer = self.frames[-1].indent
         return "{\n" + "\n".join(lines) + f"\n{outer}}}"
 
-    def _closed(self, frame: Frame, block: Block) -> list[str]:
+    def _closed(self, frame: Frame, block: Block, given: Sequence[TensorType] = ()) -> list[str]:
         head = []
         if block.args:
             arguments = ", ".join(f"{self.names[value]}: {type_text(value.type)}" for value in block.args)
             head = [f"{frame.indent[:-2]}^bb0({arguments}):"]
-        values = f" {refs(self, block.results)} : {types(block.results)}" if block.results else ""
+        stated = ", ".join(map(type_text, given)) if given else types(block.results)
+        values = f" {refs(self, block.results)} : {stated}" if block.results else ""
         return [*head, *frame.lines, f"{frame.indent}stablehlo.return{values}"]
 
 
@@ -317,9 +323,19 @@ def _signature(op: Op) -> str:
 def _with_regions(scope: _Function, op: Op, properties: str = "") -> str:
     names = refs(scope, op.operands)
     isolated = op.name in _ISOLATED
-    regions = ", ".join(scope.region(region, isolated=isolated) for region in op.regions)
+    given = tuple(value.type for value in op.results) if _differ(op) else ()
+    regions = ", ".join(scope.region(region, isolated=isolated, given=given) for region in op.regions)
     held = f" <{{{properties}}}>" if properties else ""
     return f'"{full_name(op.name)}"({names}){held} ({regions}) : {_signature(op)}'
+
+
+def _differ(op: Op) -> bool:
+    """Whether branches give static sizes that differ: each then gives the type of the op, which leaves them open."""
+    if REGISTRY[op.name].traits.regions != "branch":
+        return False
+    shapes = [[value.type.shape or () for value in region.results] for region in op.regions]
+    sizes = (zip(*dims, strict=False) for dims in zip(*shapes, strict=True))
+    return any(len({dim.const for dim in axis} - {None}) > 1 for axes in sizes for axis in axes)
 
 
 def _reduce(scope: _Function, op: Op) -> str:

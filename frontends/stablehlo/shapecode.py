@@ -47,7 +47,7 @@ def _sizes(scope: Scope, node: Node, value: Value) -> list[Dim]:
     items = [] if known is None else list(known.reshape(-1))
     if items and all(isinstance(item, Dim) for item in items):
         return items
-    found, requires = scope.builder.sizes(node.name, value, "shape")
+    found, requires = scope.builder.sizes(value.name, value, "element")
     for relation in requires:
         check_relation(scope, node, relation, f"{relation} does not fit")
     return list(found)
@@ -134,6 +134,11 @@ def _meet(scope: Scope, node: Node) -> Results:
     first = scope.operand(node, 0)
     _cstr_eq(scope, node)
     return (first,)
+
+
+def _join(scope: Scope, node: Node) -> Results:
+    """The same of what is an invalid shape where they differ: that is no error where nobody reads it."""
+    return _meet(scope, node) if scope.program.module.is_read(node.results[0]) else (scope.operand(node, 0),)
 
 
 def _with_shape(scope: Scope, node: Node) -> Results:
@@ -396,6 +401,7 @@ HANDLERS: dict[str, Handler] = {
     "shape.size_to_index": lambda scope, node: scope.operands(node),
     "shape.index_to_size": lambda scope, node: scope.operands(node),
     "shape.from_extents": _from_extents,
+    "shape.join": _join,
     "shape.meet": _meet,
     "shape.with_shape": _with_shape,
     "shape.value_of": _first,

@@ -68,6 +68,8 @@ class Module:
             if op.name == "sdy.mesh":
                 self.meshes[op.attributes["sym_name"].value] = op
                 continue
+            if op.name == "shape.function_library":
+                continue  # says of ops of other dialects what shapes they give: ours are known
             if op.name != "func.func":
                 raise Unsupported(
                     f"an op {op.name} outside of a function",
@@ -109,6 +111,18 @@ class Module:
         if known is None:
             known = self._read[name] = self._function(name, self._found[name])
         return known
+
+    def is_read(self, value: int) -> bool:
+        """Whether an op, or what ends a block, of the functions that were read so far reads a value."""
+        bodies = [each.body for each in self._read.values()]
+        for body in bodies:
+            if value in body.results:
+                return True
+            for node in body.nodes:
+                if value in node.operands or value in node.captured:
+                    return True
+                bodies += node.regions
+        return False
 
     def shared(self, entry: str) -> frozenset[str]:
         """The functions of some length that stand in several calls, of those that a function needs."""

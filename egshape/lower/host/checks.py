@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
-from egshape.dims import Dim, const, maximum, minimum
-from egshape.dims.core import is_nonnegative
-from egshape.dims.factors import linear_factors
+from egshape.dims import Dim
+from egshape.dims.joins import rejoined
+from egshape.facts import Relation
 from egshape.ir.types import is_float
 from egshape.lower.common.sizes import LARGEST, cannot_wrap
 from egshape.lower.host.entry import Entry
@@ -18,17 +19,6 @@ from egshape.plan.ir.program import CheckSizes, CheckValue
 from egshape.runtime.abi.call import ERROR_WORDS
 
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
-
-
-def _low(step: CheckSizes) -> tuple[Dim, Dim]:
-    """The sides of a check, without products where it says that one of several sums is 0, as that two sizes broadcast
-    does: these leave 64 bits at sizes of some millions."""
-    if step.relation != "==":
-        return step.lhs, step.rhs
-    factors = linear_factors(step.lhs - step.rhs)
-    if factors is None:
-        return step.lhs, step.rhs
-    return minimum(*(each if is_nonnegative(each) else maximum(each, -each) for each in factors)), const(0)
 
 
 class Checks:
@@ -95,9 +85,17 @@ class Checks:
 
     def sizes(self, step: CheckSizes) -> None:
         """Leave where two sizes are not in a relation."""
-        lhs, rhs = _low(step)
-        self.exact(lhs, rhs)
-        holds = self.w.value(f"icmp {_RELATIONS[step.relation]} i64 {self.w.dim(lhs)}, {self.w.dim(rhs)}")
+        relation = Relation(step.relation, step.lhs, step.rhs)
+        holds = reduce(
+            lambda one, two: self.w.value(f"or i1 {one}, {two}"), map(self._compared, relation.alternatives())
+        )
         words = [self.w.dim(arg) for arg in step.args]
-        text = f"{step.lhs} {step.relation} {step.rhs}"
-        self.message(holds, step.message, step.where, words, ["i64"] * len(words), text)
+        shown = Relation(step.relation, rejoined(step.lhs), rejoined(step.rhs))
+        self.message(holds, step.message, step.where, words, ["i64"] * len(words), str(shown))
+
+    def _compared(self, relation: Relation) -> str:
+        """An i1: whether a comparison holds."""
+        self.exact(relation.lhs, relation.rhs)
+        return self.w.value(
+            f"icmp {_RELATIONS[relation.kind]} i64 {self.w.dim(relation.lhs)}, {self.w.dim(relation.rhs)}"
+        )

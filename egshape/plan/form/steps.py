@@ -110,14 +110,16 @@ class Steps(Reader, ABC):
         """Plan the ops of a block in order."""
 
     def check(self, step: CheckSizes) -> None:
-        """Add a check unless the sizes show by their form that it holds."""
+        """Add a check unless the sizes show by their form that it holds, or it follows from earlier ones."""
         gap = step.rhs - step.lhs
         if (step.relation == "==" and gap is ZERO) or (step.relation == "<=" and _never_below(gap)):
             return
         if step.relation in ("<", "!=") and is_positive(gap):
             return
-        self.steps.append(step)
-        self.known.checked(Relation(step.relation, step.lhs, step.rhs))
+        relation = Relation(step.relation, step.lhs, step.rhs)
+        if not self.known.implies(relation):
+            self.steps.append(step)
+            self.known.checked(relation)
 
     def settled(self, block: Block, entry: Container[str] | None = None) -> Block:
         """A block with what is checked to be equal to other sizes that are known where it begins in its place, or, of
