@@ -10,6 +10,7 @@ from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Scope
+from egshape.frontends.stablehlo.stated import check_stated
 from egshape.ir import types
 from egshape.ir.graph import Value
 from egshape.ir.types import TensorType
@@ -194,6 +195,7 @@ def _fft(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relat
 def _rng(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relation]) -> list[Sizes | None]:
     sizes, needed = scope.builder.sizes("rng", values[2], "shape")
     requires.extend(needed)
+    check_stated(scope, node, sizes, node.types[0].shape)
     return [sizes]
 
 
@@ -214,9 +216,10 @@ def _custom_call(scope: Scope, node: Node, values: Sequence[Value], requires: li
     if places is None or len(places) != len(node.types):
         return [None] * len(node.types)
     found: list[Sizes | None] = []
-    for place in places:
+    for place, info in zip(places, node.types, strict=True):
         sizes, needed = scope.builder.sizes("custom_call", values[int(place)], "shape")
         requires.extend(needed)
+        check_stated(scope, node, sizes, info.shape)
         found.append(sizes)
     return found
 
