@@ -245,7 +245,7 @@ def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
     bounds = [
         relation
         for _, _, size, bound in _bounded(main, inputs)
-        for relation in SymbolFacts(*size.symbols(), ranges=((0, bound),)).relations()
+        for relation in SymbolFacts(next(iter(size.symbols())), ranges=((0, bound),)).relations()
     ]
     return held.merge(Facts().with_symbols(sources).with_relations(bounds))
 

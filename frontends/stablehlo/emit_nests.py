@@ -15,8 +15,8 @@ from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import TensorType, integer_range, numpy_dtype
 from egshape.ops import REGISTRY
 
-_MOVES = frozenset({"movement", "unary"})
-"""Families of ops through which XLA may see one window from another."""
+_MOVES = frozenset({"movement", "unary", "indexing"})
+"""Families of ops through which XLA may see one window from another (a scatter of one window is an update to it)."""
 
 _INDEX = "i32"
 
@@ -42,7 +42,7 @@ def _follow(block: Block, seen: dict[Value, frozenset[Op]], found: set[Op]) -> N
                 found |= {op, *behind}
             seen[op.result] = behind | {op}
         elif REGISTRY[op.name].family in _MOVES:
-            seen[op.result] = origins(op.operands)
+            seen.update(dict.fromkeys(op.results, origins(op.operands)))
         elif op.regions:
             _into_regions(op, seen, found)
 
@@ -51,7 +51,9 @@ def _into_regions(op: Op, seen: dict[Value, frozenset[Op]], found: set[Op]) -> N
     """Calls, branches and loops: what goes in as an operand, and what a region returns, comes out."""
     for region in op.regions:
         if len(region.args) == len(op.operands):
-            seen.update((arg, seen.get(value, frozenset())) for arg, value in zip(region.args, op.operands, strict=True))
+            seen.update(
+                (arg, seen.get(value, frozenset())) for arg, value in zip(region.args, op.operands, strict=True)
+            )
         _follow(region, seen, found)
         if len(region.results) == len(op.results):
             for result, value in zip(op.results, region.results, strict=True):

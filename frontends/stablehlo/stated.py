@@ -76,7 +76,9 @@ def check_stated(scope: Scope, node: Node, sizes: Sequence[Dim], stated: Sequenc
     """Check that sizes are the numbers that a type states, where they do not show it; whether there are such."""
     if stated is None or len(stated) != len(sizes):
         return False
-    changed = [(size, said) for size, said in zip(sizes, stated, strict=True) if said is not None and size.const != said]
+    changed = [
+        (size, said) for size, said in zip(sizes, stated, strict=True) if said is not None and size.const != said
+    ]
     for size, said in changed:
         if size.const is not None:
             message = f"{node.name} gives a size {size}, the model states {said}"

@@ -47,8 +47,8 @@ _TAKE = "%a = stablehlo.dynamic_slice %x, %i, sizes = [5] : (tensor<?xi32>, tens
 _TAKE_AGAIN = "%b = stablehlo.dynamic_slice %a, %j, sizes = [2] : (tensor<5xi32>, tensor<i32>) -> tensor<2xi32>"
 _GATHER = (
     "%k = stablehlo.reshape %i : (tensor<I>) -> tensor<1xI>\n"
-    '%a = "stablehlo.gather"(%x, %k) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], start_index_map = [0]>, '
-    "slice_sizes = array<i64: 5>}> : (tensor<?xi32>, tensor<1xI>) -> tensor<5xi32>"
+    '%a = "stablehlo.gather"(%x, %k) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], start_index_map = [0]>'
+    ", slice_sizes = array<i64: 5>}> : (tensor<?xi32>, tensor<1xI>) -> tensor<5xi32>"
 )
 _LOOP = (
     "%z = stablehlo.constant dense<0> : tensor<i32>\n%one = stablehlo.constant dense<1> : tensor<i32>\n"
@@ -66,7 +66,8 @@ NESTS = {
         _TAKE,
         "%z = stablehlo.constant dense<0> : tensor<i32>",
         "%r = stablehlo.reshape %a : (tensor<5xi32>) -> tensor<5x1xi32>",
-        "%b = stablehlo.dynamic_slice %r, %j, %z, sizes = [2, 1] : (tensor<5x1xi32>, tensor<i32>, tensor<i32>) -> tensor<2x1xi32>",
+        "%b = stablehlo.dynamic_slice %r, %j, %z, sizes = [2, 1] : (tensor<5x1xi32>, tensor<i32>, tensor<i32>) "
+        "-> tensor<2x1xi32>",
         "return %b : tensor<2x1xi32>",
     ),
     "update of a slice, put back": _main(
@@ -157,7 +158,8 @@ _SIZES = "%s: tensor<2xi32>"
 STATED = {
     "dynamic_broadcast_in_dim": _main(
         f"(%x: tensor<4xf32>, {_SIZES}) -> tensor<3x4xf32>",
-        "%0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [1] : (tensor<4xf32>, tensor<2xi32>) -> tensor<3x4xf32>",
+        "%0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [1] : (tensor<4xf32>, tensor<2xi32>) "
+        "-> tensor<3x4xf32>",
         "return %0 : tensor<3x4xf32>",
     ),
     "dynamic_reshape": _main(
@@ -174,8 +176,8 @@ STATED = {
         f"(%x: tensor<9x9xf32>, {_SIZES}) -> tensor<3x4xf32>",
         "%z = stablehlo.constant dense<0> : tensor<2xi32>",
         "%o = stablehlo.constant dense<1> : tensor<2xi32>",
-        "%0 = stablehlo.real_dynamic_slice %x, %z, %s, %o : (tensor<9x9xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) "
-        "-> tensor<3x4xf32>",
+        "%0 = stablehlo.real_dynamic_slice %x, %z, %s, %o : (tensor<9x9xf32>, tensor<2xi32>, tensor<2xi32>, "
+        "tensor<2xi32>) -> tensor<3x4xf32>",
         "return %0 : tensor<3x4xf32>",
     ),
     "dynamic_pad": _main(
@@ -189,7 +191,8 @@ STATED = {
     "rng": _main(
         f"({_SIZES}) -> tensor<i32>",
         "%a = stablehlo.constant dense<0.0> : tensor<f32>",
-        "%0 = stablehlo.rng %a, %a, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi32>) -> tensor<3x4xf32>",
+        "%0 = stablehlo.rng %a, %a, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi32>) "
+        "-> tensor<3x4xf32>",
         "%z = stablehlo.constant dense<7> : tensor<i32>",
         "return %z : tensor<i32>",
     ),
@@ -216,7 +219,10 @@ def test_a_static_result_type_checks_the_sizes_that_the_op_is_given(name: str) -
 
 _B = "tensor<?xi32, #stablehlo.bounds<4>>"
 _SHRINK = f"%0 = stablehlo.set_dimension_size %x, %a, dim = 0 : (tensor<4xi32>, tensor<i32>) -> {_B}"
-_SUM = f"%s = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0] : ({_B}, tensor<i32>) -> tensor<i32>"
+_SUM = (
+    "%s = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0] : "
+    f"({_B}, tensor<i32>) -> tensor<i32>"
+)
 _ZERO = "%z = stablehlo.constant dense<0> : tensor<i32>"
 _GROW = f"%1 = stablehlo.set_dimension_size %0, %b, dim = 0 : ({_B}, tensor<i32>) -> {_B}"
 GROWN = _main(

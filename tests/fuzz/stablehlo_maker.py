@@ -1,7 +1,7 @@
 """Random StableHLO programs as text, with sizes that are known when they run only: what XLA makes of them is compared
 with what it makes of the optimized ones.
 
-A program is its seed. Each size has its value at a few points (sizes of the inputs), so that most programs run there."""
+A program is its seed. Each size has its value at a few points (sizes of the inputs), where most programs run."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ class Maker:
         self.starts = [self._argument(self.dice.choice(("i32", "i32", "i64", "ui8", "i8", "ui32")), ()) for _ in "ij"]
         for axis, label in enumerate("ab"):
             x = self.arguments[0]
-            self.lines.append(f"%{label} = stablehlo.get_dimension_size %{x.name}, dim = {axis} : ({x.type}) -> tensor<i32>")
+            self.lines.append(
+                f"%{label} = stablehlo.get_dimension_size %{x.name}, dim = {axis} : ({x.type}) -> tensor<i32>"
+            )
         for _ in range(ops):
             self.dice.choice(PIECES)(self)
 
@@ -150,13 +152,21 @@ class Maker:
         parts = []
         for size in sizes:
             if size.name:
-                parts.append(self.add(f"stablehlo.reshape %{size.name} : (tensor<i32>) -> {{}}", "i32", (number(1),), keep=False))
+                parts.append(
+                    self.add(f"stablehlo.reshape %{size.name} : (tensor<i32>) -> {{}}", "i32", (number(1),), keep=False)
+                )
             else:
-                parts.append(self.add(f"stablehlo.constant dense<{size.at[0]}> : {{}}", "i32", (number(1),), keep=False))
+                parts.append(
+                    self.add(f"stablehlo.constant dense<{size.at[0]}> : {{}}", "i32", (number(1),), keep=False)
+                )
         if len(parts) == 1:
             return parts[0]
-        listed, types = (", ".join(each) for each in zip(*((f"%{part.name}", part.type) for part in parts), strict=True))
-        return self.add(f"stablehlo.concatenate {listed}, dim = 0 : ({types}) -> {{}}", "i32", (number(len(parts)),), keep=False)
+        listed, types = (
+            ", ".join(each) for each in zip(*((f"%{part.name}", part.type) for part in parts), strict=True)
+        )
+        return self.add(
+            f"stablehlo.concatenate {listed}, dim = 0 : ({types}) -> {{}}", "i32", (number(len(parts)),), keep=False
+        )
 
     def scalar(self, dtype: str) -> Item:
         """A scalar of a dtype that is a size or a number."""
@@ -180,10 +190,13 @@ class Maker:
     def spread(self, item: Item, shape: Sequence[Size]) -> Item:
         """A scalar everywhere."""
         if all(not size.name for size in shape):
-            return self.add(f"stablehlo.broadcast_in_dim %{item.name}, dims = [] : ({item.type}) -> {{}}", item.dtype, shape)
+            return self.add(
+                f"stablehlo.broadcast_in_dim %{item.name}, dims = [] : ({item.type}) -> {{}}", item.dtype, shape
+            )
         sizes = self.vector(shape)
         return self.add(
-            f"stablehlo.dynamic_broadcast_in_dim %{item.name}, %{sizes.name}, dims = [] : ({item.type}, {sizes.type}) -> {{}}",
+            f"stablehlo.dynamic_broadcast_in_dim %{item.name}, %{sizes.name}, dims = [] : "
+            f"({item.type}, {sizes.type}) -> {{}}",
             item.dtype,
             shape,
         )
@@ -195,7 +208,11 @@ class Maker:
 def unary(m: Maker) -> None:
     """An op on each element."""
     x = m.any()
-    names = {"f": ("abs", "negate", "floor", "sign"), "u": ("not", "negate", "popcnt"), "i": ("abs", "negate", "not", "sign")}
+    names = {
+        "f": ("abs", "negate", "floor", "sign"),
+        "u": ("not", "negate", "popcnt"),
+        "i": ("abs", "negate", "not", "sign"),
+    }
     if x is not None:
         name = m.dice.choice(("not",) if x.dtype == "i1" else names[x.dtype[0]])
         m.add(f"stablehlo.{name} %{x.name} : {{}}", x.dtype, x.shape)
@@ -233,7 +250,9 @@ def compare(m: Maker) -> None:
     y = m.spread(m.scalar(x.dtype), x.shape)
     direction = m.dice.choice(("LT", "LE", "EQ", "NE", "GT", "GE"))
     test = m.add(
-        f"stablehlo.compare {direction}, %{x.name}, %{y.name}, {kind(x.dtype)} : ({x.type}, {y.type}) -> {{}}", "i1", x.shape
+        f"stablehlo.compare {direction}, %{x.name}, %{y.name}, {kind(x.dtype)} : ({x.type}, {y.type}) -> {{}}",
+        "i1",
+        x.shape,
     )
     m.add(f"stablehlo.select %{test.name}, %{x.name}, %{y.name} : {test.type}, {{}}", x.dtype, x.shape)
 
@@ -251,7 +270,11 @@ def hashed(m: Maker) -> None:
                 continue
         names = ("add", "subtract", "multiply", "multiply", "xor", "and", "maximum", "minimum", "shift_left")
         name = m.dice.choice((*names, "shift_right_logical", "divide", "remainder"))
-        other = m.scalar(dtype) if name not in ("divide", "remainder") else m.constant(m.dice.choice((1, 2, 3, 7, 100)), dtype)
+        other = (
+            m.scalar(dtype)
+            if name not in ("divide", "remainder")
+            else m.constant(m.dice.choice((1, 2, 3, 7, 100)), dtype)
+        )
         if name.startswith("shift"):
             other = m.constant(m.dice.randint(0, 5), dtype)
         item = m.add(f"stablehlo.{name} %{item.name}, %{other.name} : {{}}", dtype, (), keep=False)
@@ -266,13 +289,22 @@ def resized(m: Maker) -> None:
     name, by = m.dice.choice((("add", 1), ("add", 3), ("multiply", 2), ("divide", 2), ("maximum", 2), ("minimum", 3)))
     other = m.constant(by, "i32")
     item = m.add(f"stablehlo.{name} %{size.name}, %{other.name} : {{}}", "i32", (), keep=False)
-    does = {"add": lambda n: n + by, "multiply": lambda n: n * by, "divide": lambda n: n // by, "maximum": lambda n: max(n, by),
-            "minimum": lambda n: min(n, by)}[name]  # fmt: skip
+    does = {
+        "add": lambda n: n + by,
+        "multiply": lambda n: n * by,
+        "divide": lambda n: n // by,
+        "maximum": lambda n: max(n, by),
+        "minimum": lambda n: min(n, by),
+    }[name]
     found = Size(tuple(map(does, size.at)), item.name)
     if max(found.at) <= LARGEST // 10:
         m.sizes.append(found)
         line = m.vector((found,))
-        m.add(f"stablehlo.dynamic_iota %{line.name}, dim = 0 : ({line.type}) -> {{}}", m.dice.choice(("i32", "f32", "ui8")), (found,))
+        m.add(
+            f"stablehlo.dynamic_iota %{line.name}, dim = 0 : ({line.type}) -> {{}}",
+            m.dice.choice(("i32", "f32", "ui8")),
+            (found,),
+        )
 
 
 def _start(m: Maker, dtype: str) -> Item:
@@ -306,19 +338,21 @@ def written(m: Maker) -> None:
     x = m.any(lambda item: bool(item.shape))
     if x is None:
         return
-    fits = [
-        item
-        for item in m.items
-        if item.dtype == x.dtype and len(item.shape) == len(x.shape) and item is not x
-        and all(u <= s for one, two in zip(item.shape, x.shape, strict=True) for u, s in zip(one.at, two.at, strict=True))
-    ]  # fmt: skip
-    if not fits:
+
+    def fits(item: Item) -> bool:
+        alike = item.dtype == x.dtype and len(item.shape) == len(x.shape) and item is not x
+        pairs = zip(item.shape, x.shape, strict=True) if alike else ()
+        return alike and all(u <= s for one, two in pairs for u, s in zip(one.at, two.at, strict=True))
+
+    found = list(filter(fits, m.items))
+    if not found:
         return
-    update, dtype = m.dice.choice(fits[-4:]), m.dice.choice(("i32", "i32", "i64", "i8"))
+    update, dtype = m.dice.choice(found[-4:]), m.dice.choice(("i32", "i32", "i64", "i8"))
     starts = [_start(m, dtype) for _ in x.shape]
     names, types = ", ".join(f"%{s.name}" for s in starts), ", ".join(s.type for s in starts)
     m.add(
-        f"stablehlo.dynamic_update_slice %{x.name}, %{update.name}, {names} : ({x.type}, {update.type}, {types}) -> {{}}",
+        f"stablehlo.dynamic_update_slice %{x.name}, %{update.name}, {names} : "
+        f"({x.type}, {update.type}, {types}) -> {{}}",
         x.dtype,
         x.shape,
         window=True,
@@ -338,7 +372,8 @@ def clamped(m: Maker) -> None:
     place = m.add(f"stablehlo.clamp %{zero.name}, %{start.name}, %{room.name} : {{}}", "i32", (), keep=False)
     end = m.add(f"stablehlo.add %{place.name}, %{half.name} : {{}}", "i32", (), keep=False)
     first, last = (
-        m.add(f"stablehlo.reshape %{each.name} : ({each.type}) -> {{}}", "i32", (number(1),), keep=False) for each in (place, end)
+        m.add(f"stablehlo.reshape %{each.name} : ({each.type}) -> {{}}", "i32", (number(1),), keep=False)
+        for each in (place, end)
     )
     found = Size(tuple(n // 2 for n in size.at), half.name)
     m.sizes.append(found)
@@ -379,7 +414,12 @@ def moved(m: Maker) -> None:
     if x is None:
         return
     if len(x.shape) == 2 and m.dice.random() < 0.5:
-        m.add(f"stablehlo.transpose %{x.name}, dims = [1, 0] : ({x.type}) -> {{}}", x.dtype, x.shape[::-1], window=x.is_window)
+        m.add(
+            f"stablehlo.transpose %{x.name}, dims = [1, 0] : ({x.type}) -> {{}}",
+            x.dtype,
+            x.shape[::-1],
+            window=x.is_window,
+        )
     else:
         m.add(f"stablehlo.reverse %{x.name}, dims = [0] : {{}}", x.dtype, x.shape, window=x.is_window)
 
@@ -425,7 +465,9 @@ def padded(m: Maker) -> None:
             (number(at[0]),),
         )
         return
-    by = [m.add(f"stablehlo.constant dense<{each}> : {{}}", "i32", (number(1),), keep=False) for each in (low, high, gap)]
+    by = [
+        m.add(f"stablehlo.constant dense<{each}> : {{}}", "i32", (number(1),), keep=False) for each in (low, high, gap)
+    ]
     found = m.add(
         f"stablehlo.dynamic_pad %{x.name}, %{value.name}, {', '.join(f'%{each.name}' for each in by)} : "
         f"({x.type}, {value.type}, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?x{x.dtype}>",

@@ -345,7 +345,7 @@ def _running_sum(m: Made) -> Sequence[Value]:
             base_dilation=ones,
             window_dilation=ones,
             padding=(N - 1, *sizes(0, 0, 0)),
-        )
+        ),
     ]
 
 

@@ -118,15 +118,17 @@ def reduce_window(p: Steps, op: Op) -> None:
         index, needed = dots.undilated(position, a["base_dilation"][axis], shape[axis])
         place.append(index)
         tests += needed
-    inside: Test | None = Test(tuple(tests))
+    inside = Test(tuple(tests))
     items: list[Expr] = [
         dots.converted(dtype, p.read(x, tuple(place))) for dtype, x in zip(dtypes, op.operands[:half], strict=True)
     ]
     flat, kind = linear(at, op.results[0].type.dims), region_kind(op.regions[0])
     if half == 1 and kind is not None and scan.is_neutral(p, kind, dtypes[0], op.operands[1]):
         items = [Choose(dtypes[0], inside, items[0], inits[0])]
-        inside = None
-    finish(p, op, wrap(_rows(p, op, out, flat, inits, items, taps, inside)), out)
+        body = _rows(p, op, out, flat, inits, items, taps)
+    else:
+        body = _rows(p, op, out, flat, inits, items, taps, inside)
+    finish(p, op, wrap(body), out)
 
 
 def select_and_scatter(p: Steps, op: Op) -> None:
