@@ -6,6 +6,7 @@ of 16-bit floats of a reduction in f32."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -21,6 +22,7 @@ from egshape.ops.regions import (
     apply,
     fold,
     is_floating,
+    is_neutral,
     known_fold,
     result_dtypes,
     total_order,
@@ -90,9 +92,9 @@ class Reduce:
     regions=("body",),
     traits=Traits(Cost(inner=lambda op: tuple(op.attrs["window"])), signed=True),
     names={"stablehlo": "reduce_window"},
-    doc="Fold each window of n inputs, padded with and starting from n init values. padding is flat: low "
-    "and high of "
-    "each axis, negative ones crop. StableHLO spec: reduce_window.",
+    doc="Fold each window of n inputs, starting from n init values; places that are no element (padding, and what base "
+    "dilation puts between elements) are left out, as XLA does (the spec: they are init values). padding is flat: low "
+    "and high of each axis, negative ones crop. StableHLO spec: reduce_window.",
 )
 class ReduceWindow:
     @staticmethod
@@ -112,11 +114,29 @@ class ReduceWindow:
         counts = windowed_sizes(inputs[0].shape, window, strides, padding, base_dilation, window_dilation)
         padded = [spread(x, init, padding, base_dilation) for x, init in zip(inputs, inits, strict=True)]
         where = window_slices(counts, window, strides, window_dilation)
+        own = spread(np.ones(inputs[0].shape, np.bool_), False, padding, base_dilation)
+        if not own.all() and not (half == 1 and is_neutral(getattr(regions[0], "kind", None), inits[0])):
+            return _folded_inside(regions[0], inits, counts, [([x[k] for x in padded], own[k]) for k in where])
         stacked = [
             np.stack([x[place] for place in where], axis=-1) if where else np.empty((*counts, 0), x.dtype)
             for x in padded
         ]
         return fold(regions[0], inits, stacked)
+
+
+def _folded_inside(
+    region: Region,
+    inits: Sequence[np.ndarray],
+    counts: tuple[int, ...],
+    places: Sequence[tuple[list[np.ndarray], np.ndarray]],
+) -> list[np.ndarray]:
+    """Windows folded place by place: the elements there, and of which windows they are elements at all."""
+    totals = [np.full(counts, init, dtype=init.dtype) for init in inits]
+    for items, inside in places:
+        with np.errstate(all="ignore"):
+            found = apply(region, [*totals, *items])
+        totals = [np.where(inside, new, old) for new, old in zip(found, totals, strict=True)]
+    return totals
 
 
 @op(

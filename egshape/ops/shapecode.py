@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from egshape.decide.context import Context
 from egshape.dims import (
     Dim,
     bcast,
@@ -24,6 +26,7 @@ from egshape.dims import (
     minimum,
     mod,
     relu,
+    symbol,
 )
 from egshape.facts import Relation
 from egshape.ir.types import integer_range, is_complex, is_float, is_integer, numpy_dtype
@@ -51,6 +54,9 @@ if TYPE_CHECKING:
 
 ATOM_LIMIT = 40
 """An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
+
+AXIS = 2**31 - 1
+"""The largest size of an axis: ``get_dimension_size`` gives an i32."""
 
 FEW = 64
 """A multiple of a size that wraps at so many is no size."""
@@ -149,6 +155,11 @@ def _power(scope: ElementScope, dtype: str, x: Dim, exponent: Dim) -> Element:
 
 def _width(dtype: str) -> int:
     return 8 * numpy_dtype(dtype).itemsize
+
+
+def _bits(dtype: str) -> int:
+    low, high = integer_range(dtype)
+    return (high - low).bit_length()
 
 
 def _shift_left(scope: ElementScope, dtype: str, x: Dim, amount: Dim) -> Element:
@@ -257,13 +268,9 @@ def _xor(scope: ElementScope, one: Element, two: Element) -> Element:
 
 
 def _cast(scope: ElementScope, source: str, item: Dim, target: str) -> Element:
-    """An integer of another dtype of integers; one of more values, or of another sign, must fit first."""
-    signed = not (source.startswith("u") or target.startswith("u"))
-    if source != target and not (signed and _width(target) <= _width(source)):
-        fitted(scope, item, source)
-        if not signed:
-            fitted(scope, item, target)
-    return item
+    """An integer of another dtype of integers: one of as few bits or fewer takes the low ones, whatever the signs (as
+    numpy and XLA do), so that only for more bits must it fit where it comes from."""
+    return item if _bits(target) <= _bits(source) else fitted(scope, item, source)
 
 
 def _count(scope: ElementScope, dtype: str, item: Element) -> Element:
@@ -437,16 +444,29 @@ def _integer(
         return None
     if len(sizes) == len(items) and not op.rule.ring and all(item.const is not None for item in sizes):
         return _folded(op, dtype, sizes, attrs)
-    if not op.rule.ring and any(_surely_wraps(item, dtype) for item in sizes):
+    if not op.rule.ring and any(_wraps(item, dtype) for item in sizes):
         return None
     return op.rule.integer(scope, dtype, *items, **attrs) if op.rule.integer is not None else None
 
 
-def _surely_wraps(dim: Dim, dtype: str) -> bool:
-    """Whether a number fits its dtype at few sizes only (a hash of a size, say): to rely on that would refuse the
-    others, so that such a number is left to the arrays."""
-    _, high = integer_range(dtype)
-    return any(mono and FEW * abs(factor) > high for mono, factor in dim.terms)
+def _wraps(dim: Dim, dtype: str) -> bool:
+    """Whether a number is left to the arrays, since to rely on that it fits would refuse sizes: one that fits its dtype
+    at few sizes only (a hash of a size, say), and one that may not fit where it has no sign or few bits, as those wrap
+    on purpose."""
+    low, high = integer_range(dtype)
+    if any(mono and FEW * abs(factor) > high for mono, factor in dim.terms):
+        return True
+    return (low == 0 or high < AXIS) and dim.const is None and not _within(dim, low, high)
+
+
+@lru_cache(maxsize=4096)
+def _within(dim: Dim, low: int, high: int) -> bool:
+    """Whether a number lies in [low, high] wherever its symbols are sizes of axes."""
+    context = Context()
+    for name in dim.symbols():
+        context.assume(Relation("<=", symbol(name), const(AXIS)))
+    least, most = context.bounds(dim)
+    return least is not None and least >= low and most is not None and most <= high
 
 
 def _folded(op: Elementwise, dtype: str, items: Sequence[Dim], attrs: Mapping[str, Any]) -> Element:

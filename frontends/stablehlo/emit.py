@@ -224,6 +224,8 @@ class _Function(Scope):
         self.module = module
         self.metadata = metadata
         self.done = ""
+        self.bounded: dict[Value, str] = {}
+        """Results of calls whose types bound their sizes, and these types."""
 
     def function(self, name: str, block: Block, *, public: bool) -> None:
         self.declare(block)
@@ -254,7 +256,8 @@ class _Function(Scope):
         held = [self.metadata.get(f"{what}_{key}", ()) if public else () for key in ("types", "attributes")]
         rows = zip_longest(values, *(each[: len(values)] for each in held), fillvalue="")
         return [
-            (_carried_type(text, value), *([extra] if extra not in ("", "{}") else [])) for value, text, extra in rows
+            (self.bounded.get(value) or _carried_type(text, value), *([extra] if extra not in ("", "{}") else []))
+            for value, text, extra in rows
         ]
 
     def body(self, block: Block) -> None:
@@ -505,17 +508,32 @@ def _host_call(scope: _Function, op: Op) -> str:
     held = parts(base64.b64decode(payload).decode())
     names = scope.module.moved_here(held.functions)
     values = {f"%arg{place}": scope.names[value] for place, value in enumerate(op.operands)}
+    scope.bounded.update((value, text) for value, text in zip(op.results, held.types, strict=True) if _BOUNDS in text)
     middle = renamed(with_symbols(held.middle, names), values, f"inner{scope.fresh()[1:]}_")
     own = op.operands[: len(held.given)]
     given = [_carried_type(text, value) for text, value in zip(held.given, own, strict=True)]
     found = [_carried_type(text, value) for text, value in zip(held.types, op.results, strict=True)]
     listed = found[0] if len(found) == 1 else f"({', '.join(found)})"
-    return f'"{held.name}"({refs(scope, own)}){middle} : ({", ".join(given)}) -> {listed}'
+    taken = ", ".join(_with_bounds(scope, value, type) for value, type in zip(own, given, strict=True))
+    return f'"{held.name}"({taken}){middle} : ({", ".join(given)}) -> {listed}'
+
+
+def _with_bounds(scope: _Function, value: Value, type: str) -> str:
+    """The name of a value, as one whose type bounds its sizes where an op takes it so."""
+    name, ours = scope.names[value], type_text(value.type)
+    if _BOUNDS not in type or scope.bounded.get(value) == type:
+        return name
+    return scope.line(scope.frames[-1], f"stablehlo.convert {name} : ({ours}) -> {type}")
+
+
+_BOUNDS = "#stablehlo.bounds<"
 
 
 def _carried_type(text: str, value: Value) -> str:
-    """The type of a value; that which came with the op where it is no tensor of ours."""
+    """The type of a value; that which came with the op where it bounds sizes, or is no tensor of ours."""
     ours = type_text(value.type)
+    if _BOUNDS in text:
+        return text
     return text if text and ours == FOREIGN and not text.endswith("xi1>") else ours
 
 

@@ -13,9 +13,10 @@ from egshape.dims import Dim, bcast, broadcast_gap, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.arith import floor_division
-from egshape.frontends.stablehlo.control import check, check_relation, note_proved
+from egshape.frontends.stablehlo.control import check, note_proved
 from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, checked, dims
+from egshape.frontends.stablehlo.stated import check_relation, stated_as
 from egshape.ir.graph import Value
 from egshape.ir.types import numpy_dtype
 
@@ -373,12 +374,7 @@ def _cast(scope: Scope, node: Node) -> Results:
         if info.shape is not None:
             raise Unsupported("tensor.cast gives a rank to a value of unknown rank", where=str(node.location))
         return (x,)
-    stated = info.shape or (None,) * x.type.rank
-    sizes = [size if said is None else const(said) for size, said in zip(x.type.shape, stated, strict=True)]
-    changed = [(size, said) for size, said in zip(x.type.shape, sizes, strict=True) if size is not said]
-    for size, said in changed:
-        check_relation(scope, node, Relation("==", size, said), f"a size is {{0}}, not {said}", (size,))
-    return (scope.one(node, "reshape", (x,), shape=tuple(sizes)) if changed else x,)
+    return (stated_as(scope, node, x, info.shape or (None,) * x.type.rank),)
 
 
 HANDLERS: dict[str, Handler] = {

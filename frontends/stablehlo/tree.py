@@ -13,6 +13,7 @@ from egshape.errors import ParseError, Unsupported
 from egshape.frontends.calls import LEAST_SHARED, called_often
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
 from egshape.frontends.stablehlo.blocks import BIND, EXIT, Jump, Piece, structured
+from egshape.frontends.stablehlo.bounded import is_outlined, outline
 from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.parse import BYTECODE
 from egshape.frontends.stablehlo.single import single
@@ -60,6 +61,7 @@ class Module:
         """Of devices, which shardings name."""
         self._read: dict[str, Function] = {}
         self._public: list[str] = []
+        outline(hlo, module)
         self._list(module)
 
     def _list(self, module: Any) -> None:
@@ -223,7 +225,7 @@ class Module:
         name = op.name
         location = reader.location(op.location)
         operands = self._operands(op)
-        if not self._known(op) or self._is_foreign(op):
+        if not self._known(op) or self._is_foreign(op) or is_outlined(op, self._found):
             return self._carried(op, location, self._results(op))
         attributes = reader.attributes(op)
         if name in _KEEP_TEXT:
