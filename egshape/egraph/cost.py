@@ -24,8 +24,11 @@ from egshape.ops.work import steps, weight
 LAUNCH = 20_000.0
 HOST = 1_000.0
 """An operation on sizes, which needs no kernel: in an attribute, of a check, or of shape code."""
-SHAPE_CODE = 1_500.0
+SHAPE_CODE = 1.001 * HOST
 """An op of shape code: sizes that are known as such are preferred to it."""
+
+CHECK = 4 * HOST
+"""A check beside the operations on its sizes: it compares, and may fail."""
 
 PER_BYTE = 6
 """So many units of ``WEIGHTS`` take as long as a byte (0.1 ns)."""
@@ -147,7 +150,7 @@ class CostModel:
 
     def small(self, function: str) -> float:
         """Cost of one e-node of shape code, which reads and writes a few integers."""
-        return HOST if function == "check" else min(SHAPE_CODE, self.node(function, 0.0, 0.0))
+        return CHECK if function == "check" else min(SHAPE_CODE, self.node(function, 0.0, 0.0))
 
     def elementwise(self, function: str, dtype: str, written: float) -> float:
         """What a function of elements computes, as bytes, where its result has so many."""

@@ -129,7 +129,8 @@ def test_an_op_whose_size_may_be_negative_stays() -> None:
       %shape = stablehlo.reshape %less : (tensor<i32>) -> tensor<1xi32>
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
       %o = stablehlo.dynamic_broadcast_in_dim %zero, %shape, dims = [] : (tensor<f32>, tensor<1xi32>) -> {VECTOR}
-      {TURNED}
+      %t = stablehlo.transpose %x, dims = [0, 1] : (tensor<?x4xf32>) -> tensor<?x4xf32>
+      %n = stablehlo.negate %t : tensor<?x4xf32>
       return %o, %n : {VECTOR}, tensor<?x4xf32>
     }}"""
     graph = egshape.load(text.encode(), format="stablehlo")
@@ -195,8 +196,10 @@ def test_no_time_to_measure_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_time_for_another_run_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "_in_part", lambda *_: None)
-    result = egshape.optimize(program(13, TURNED))
+    result = egshape.optimize(program(13, TURNED), prefer="size")
     assert result.unchanged and any("left as it was" in note for note in result.report.notes)
+    saves = egshape.optimize(program(13, TURNED))
+    assert not saves.unchanged and any(note.startswith("larger (") for note in saves.report.notes)
 
 
 def test_assumed_facts_are_checked_where_a_part_stays() -> None:
