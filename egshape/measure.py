@@ -7,13 +7,12 @@ more than the ops that are gone, or save too little to be worth a larger file, i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from egshape.egraph.checks import GIVEN
-from egshape.egraph.cost import CostModel
+from egshape.egraph.cost import CHECK, CostModel
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError
 from egshape.frontends.frontend import Cost, as_read
@@ -62,14 +61,14 @@ class Measure:
 
     def of(self, graph: Graph) -> Measured:
         """What a graph costs."""
-        return Measured(self.model.graph(graph), cost(graph))
+        return Measured(self.model.graph(graph), self.model.checks(graph), cost(graph))
 
     def why_not(self, before: Measured, after: Measured) -> str:
         """Why a result is not taken, "" where it is."""
         if before.file.unit != after.file.unit:
             return "it could not be written" if after.file.unit == OPS else ""
-        saved, more = before.saved(after), self.more(before, after)
-        if self.grew(before, after) or (more > 0 and (self.prefer == "size" or saved < _WORTH)):
+        more, saved = self.more(before, after), before.saved(after)
+        if self.grew(before, after) or (more > 0 and (self.prefer == "size" or before.net(after) < _WORTH)):
             return self.larger(before, after)
         if saved < -_EQUAL and not (self.prefer == "size" and more < 0):
             return f"it would cost {-saved:.1%} more at the likely sizes ({self._sizes(before, after)})"
@@ -79,7 +78,7 @@ class Measure:
 
     def near(self, before: Measured, after: Measured, other: Measured) -> bool:
         """Whether another result is taken in the place of a larger one: it is smaller, and saves about as much."""
-        less = before.saved(after) - before.saved(other) < _WORTH and self.more(after, other) < 0
+        less = before.net(after) - before.net(other) < _WORTH and self.more(after, other) < 0
         return less and self.gains(before, other)
 
     def grew(self, before: Measured, after: Measured) -> bool:
@@ -93,14 +92,14 @@ class Measure:
 
     def larger(self, before: Measured, after: Measured) -> str:
         """That a result would be larger, and what it would save."""
-        saved = before.saved(after)
-        worth = self.prefer == "size" or saved < _EQUAL or self.grew(before, after)
-        less = "" if worth else f", and save {saved:.1%} of the cost"
+        saved = before.net(after)
+        plain = self.prefer == "size" or saved < _EQUAL or self.grew(before, after)
+        less = "" if plain else f", and save {saved:.1%} of the cost"
         return f"it would be larger ({self._sizes(before, after)}{less})"
 
     def grown(self, before: Measured, after: Measured) -> str:
         """That a larger result is taken."""
-        less = f"{before.saved(after):.1%} of the cost at the likely sizes"
+        less = f"{before.net(after):.1%} of the cost at the likely sizes"
         return f"larger ({self._sizes(before, after)}), since that saves {less}; prefer size to keep it small"
 
     def _sizes(self, before: Measured, after: Measured) -> str:
@@ -120,11 +119,17 @@ class Measured:
     """What a graph costs by the model of extraction, and as a file."""
 
     cost: float
+    checks: float
+    """Of what it checks. An op did that by itself, so it counts only where it makes the file larger."""
     file: Cost
 
     def saved(self, after: Measured) -> float:
         """The part of its cost that another one saves."""
         return (self.cost - after.cost) / self.cost if self.cost else float(-after.cost)
+
+    def net(self, after: Measured) -> float:
+        """The same with what the checks cost."""
+        return self.saved(after) - (after.checks - self.checks) / (self.cost or 1.0)
 
 
 def cost(graph: Graph) -> Cost:
@@ -194,8 +199,8 @@ def never_worse(graph: Graph, done: Optimized, again: Again, measure: Measure) -
 def _in_part(
     graph: Graph, done: Optimized, before: Measured, again: Again, measure: Measure
 ) -> tuple[Optimized, Mapping[Op, frozenset[str]]] | None:
-    """A result that costs less than the graph, and no more than what was found where that may be taken, and the ops that
-    stay in it as they came; None where none was found.
+    """A result that costs less than the graph, and about as little as what was found where that may be taken, and the
+    ops that stay in it as they came; None where none was found.
 
     First the ops stay whose conditions, as checks, made their part of the graph larger; where that is not enough, all
     ops that have such conditions, and then those that needed what these said. Where it is too much, only those whose
@@ -259,13 +264,11 @@ def _grew(group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph) -> bo
     return _size(_speaking(result, names)) > _size(_speaking(graph, names))
 
 
-def _pays(
-    group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph, before: Measured, measure: Measure
-) -> bool:
+def _pays(group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph, before: Measured, measure: Measure) -> bool:
     """Whether that part saves enough to be worth it."""
     names = frozenset[str]().union(*group.values())
-    saved = sum(map(measure.model.op, _speaking(graph, names))) - sum(map(measure.model.op, _speaking(result, names)))
-    return saved >= _WORTH * before.cost
+    was, now = (sum(map(measure.model.op, _speaking(each, names))) for each in (graph, result))
+    return was - now - CHECK * len(group) >= _WORTH * before.cost
 
 
 def _speaking(graph: Graph, names: frozenset[str]) -> Iterator[Op]:

@@ -273,11 +273,9 @@ class Road:
         self.outcome = told
         return self.whole(lined, entry, given, refine_signature)
 
-    def to_fixpoint(
-        self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool
-    ) -> Block:
-        """A block that rules of a user rewrote, as often as that makes it cheaper: what they make is seen by the shipped
-        rules only when it is read anew (a list of sizes that became numbers)."""
+    def to_fixpoint(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
+        """A block that rules of a user rewrote, once more as long as that makes it cheaper: some of what they make (a
+        list of sizes that are numbers) the shipped rules see only when it is read anew."""
         cost = self.setting.model.block
         for _ in range(_TIMES):
             before = self.outcome

@@ -1,8 +1,8 @@
 """The cost model of extraction: bytes moved and arithmetic by kind at the likely sizes, plus a launch for each kernel.
 
 A launch counts as ``LAUNCH`` bytes (about 2 us at 10 GB/s), arithmetic as the bytes that are moved meanwhile. An op
-reads its operands and writes its result; a reshape moves nothing; constants and size tensors are nearly free. Sizes are evaluated at each symbol's likely value: the
-first one that the facts give, else 64 clipped to its range."""
+reads its operands and writes its result; a reshape moves nothing; constants and sizes are nearly free. Sizes are taken
+at each symbol's likely value: the first one that the facts give, else 64 clipped to its range."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class CostModel:
 
     def small(self, function: str) -> float:
         """Cost of one e-node of shape code, which reads and writes a few integers."""
-        return CHECK if function == "check" else min(SHAPE_CODE, self.node(function, 0.0, 0.0))
+        return min(SHAPE_CODE, self.node(function, 0.0, 0.0))
 
     def elementwise(self, function: str, dtype: str, written: float) -> float:
         """What a function of elements computes, as bytes, where its result has so many."""
@@ -171,8 +171,10 @@ class CostModel:
         return min((ROUNDS if decl.traits.regions == "loop" else 1) * sum(every), MAX_BYTES)
 
     def op(self, op: Op) -> float:
-        """Cost of an op of a graph, as that of its e-node."""
-        if op.name == "check" or all(small(value.type) for value in (*op.operands, *op.results)):
+        """Cost of an op of a graph, as that of its e-node; of a check nothing, see ``checks``."""
+        if op.name == "check":
+            return 0.0
+        if all(small(value.type) for value in (*op.operands, *op.results)):
             return self.small(op.name)
         written = self._moved(op.results)
         return self.node(op.name, written, self._moved(dict.fromkeys(op.operands)), self.work(op))
@@ -182,17 +184,23 @@ class CostModel:
         return sum(map(self.op, block.ops))
 
     def graph(self, graph: Graph) -> float:
-        """Cost of a graph: its ops, and each operation on sizes that its attributes and checks need, once."""
-        return self.block(graph.body) + HOST * _operations(graph.body)
+        """Cost of a graph: its ops, and each operation on sizes that their attributes need, once."""
+        return self.block(graph.body) + HOST * _operations(op for op in graph.body.walk() if op.name != "check")
+
+    def checks(self, graph: Graph) -> float:
+        """Cost of the checks of a graph, which an op may make by itself that needs what they say."""
+        every = list(graph.body.walk())
+        others = [op for op in every if op.name != "check"]
+        return CHECK * (len(every) - len(others)) + HOST * (_operations(every) - _operations(others))
 
     def _moved(self, values: Iterable[Value]) -> float:
         types = (value.type for value in values)
         return sum(self.bytes(type.dtype, type.shape or ()) for type in types)
 
 
-def _operations(block: Block) -> int:
+def _operations(ops: Iterable[Op]) -> int:
     """How many different operations on sizes the attributes of ops need."""
-    dims = {dim for op in block.walk() for attr in op.attrs.values() for dim in dims_of(attr) if dim.const is None}
+    dims = {dim for op in ops for attr in op.attrs.values() for dim in dims_of(attr) if dim.const is None}
     seen, stack, count = set(dims), list(dims), 0
     while stack:
         dim = stack.pop()

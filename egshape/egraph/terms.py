@@ -151,7 +151,7 @@ class Terms:
         for name, sorts in self._sorts.items():
             for row in self.snapshot.table(name):
                 tick()
-                args, cls = row[:-1], row[-1]
+                cls = row[-1]
                 if cls not in bytes_of and name not in _UNTYPED:
                     continue  # a term that no shape function gave a type
                 found = self._candidate(name, sorts, row, bytes_of.get(cls, 0.0), bytes_of)
@@ -212,7 +212,9 @@ class Terms:
                 for attr, cell in zip(form.decl.attrs, node.args[len(form.operands) :], strict=True)
             }
             result = self._value(cls, None)
-            return self.model.work(Op(node.function, tuple(self._value(each, None) for each in reads), attrs, (result,)))
+            return self.model.work(
+                Op(node.function, tuple(self._value(each, None) for each in reads), attrs, (result,))
+            )
         return 0.0
 
     def _value(self, cls: int, known: Value | None) -> Value:

@@ -130,9 +130,7 @@ class ReduceWindow:
     operands=("x", "source", "init"),
     attrs={"window": "axes", "strides": "axes", "padding": "axes"},
     regions=("select", "scatter"),
-    traits=Traits(
-        Cost(over=lambda op: op.operands[1], inner=lambda op: tuple(map(const, op.attrs["window"])))
-    ),
+    traits=Traits(Cost(over=lambda op: op.operands[1], inner=lambda op: tuple(map(const, op.attrs["window"])))),
     names={"stablehlo": "select_and_scatter"},
     doc="In each window of x the select region chooses an element; source is scattered onto init at these "
     "places. "

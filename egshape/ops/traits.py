@@ -41,9 +41,9 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an op costs, over sizes: the bytes that it moves and the steps that it takes (``egshape.ops.work``). ``fixed``:
-    a number for an op that moves no bytes; ``reads``: all bytes of the operands, as many as are written, or none;
-    ``strided``: how much dearer a byte is than one that is copied in order."""
+    """What an op costs, over sizes: the bytes that it moves, and the steps that it takes (``egshape.ops.work``).
+    ``fixed``: a number for an op that moves no bytes; ``reads``: all bytes of the operands, as many as are written, or
+    none; ``strided``: how much dearer a byte is than one that is copied in order."""
 
     fixed: float | None = None
     reads: Literal["operands", "result", "nothing"] = "operands"

@@ -19,7 +19,6 @@ from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
 from egshape.frontends.onnx.emit_scope import Scope
-from egshape.frontends.onnx.node import nodes_in
 from egshape.frontends.onnx.own import Own, count_of, size_of
 from egshape.frontends.onnx.rounds import with_loops
 from egshape.ir.expand import with_requirements
