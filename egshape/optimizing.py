@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NoReturn
+from typing import Literal, NoReturn, get_args
 
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.branches import without_decided
@@ -14,6 +14,7 @@ from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
 from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
+from egshape.egraph.cost import CostModel
 from egshape.egraph.snapshot import without_collecting
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts, facts_given, several
@@ -22,7 +23,7 @@ from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph, Op, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
-from egshape.measure import changes, cost, never_worse
+from egshape.measure import Measure, Prefer, changes, never_worse
 from egshape.models import Model, load
 from egshape.ops.host import HOST_CALLS, runner, unresolved
 from egshape.ops.shape_function import assuming
@@ -39,6 +40,8 @@ from egshape.trace import Tracer
 
 _SHOWN = 3
 """How many values a note names."""
+ChecksAs = Literal["nodes", "metadata", "none"]
+"""Where the checks of an ONNX model go: see ``egshape.save``."""
 _ROUNDS = 3
 """How often a model is read once more, since a part of it would be written larger."""
 
@@ -137,6 +140,8 @@ def optimize(
     validate: bool = True,
     refine_signature: bool = False,
     allow_larger: bool = False,
+    prefer: Prefer = "cost",
+    checks: ChecksAs = "nodes",
     explain: bool = True,
     decide: Decide = "both",
     share_layers: bool = False,
@@ -147,8 +152,10 @@ def optimize(
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
     or names (of an installed package, `acme.fuse`); they are checked first.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
-    refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
-    larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
+    refine_signature: let input types become static where the facts say so. prefer: "cost" lets the file grow (a check
+    is several statements of StableHLO) where that saves 1 % of the cost at the likely sizes, "size" never;
+    allow_larger: it may grow, whatever that saves. checks: where those of an ONNX model will go when it is saved, since
+    nodes count. explain: keep reasons.
     share_layers: layers that are equal up to weights go through the rules once (docs/large.md: where that pays).
     decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files.
@@ -160,7 +167,7 @@ def optimize(
         >>> x = net.input("x", ["n", 4])
         >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
         >>> egshape.optimize(graph).changes.total()
-        '5 ops -> 3 ops'
+        '4 ops -> 2 ops'
     """
     rules = tuple(map(str, several(rules)))
     with size_functions(rules) as functions:
@@ -170,7 +177,10 @@ def optimize(
             facts, implied = facts.apart()
             user = facts.merge(user)
         limits = limits or Limits()
-        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers)
+        if prefer not in get_args(Prefer):
+            raise InvalidInput(f"prefer is {prefer!r}", hint=f"give one of {', '.join(get_args(Prefer))}")
+        larger = Larger(allow_larger, prefer, checks == "nodes")
+        asked = _Asked(rules, limits, validate, refine_signature, larger, explain, decide, share_layers)
         with assuming(user):
             graph = load(model)
         tracer = tracer or Tracer()
@@ -192,6 +202,19 @@ def _not_implied(result: Result, statements: Sequence[Relation]) -> list[Relatio
 
 
 @dataclass(frozen=True)
+class Larger:
+    """When a result may be larger than the model: see ``optimize``."""
+
+    allowed: bool
+    prefer: Prefer
+    checks: bool
+
+    def measure(self, likely: Mapping[str, int]) -> Measure:
+        """How results are compared with a graph, at these sizes."""
+        return Measure(CostModel(likely), self.prefer, self.checks)
+
+
+@dataclass(frozen=True)
 class _Asked:
     """How a graph is to be optimized."""
 
@@ -199,7 +222,7 @@ class _Asked:
     limits: Limits
     validate: bool
     refine_signature: bool
-    allow_larger: bool
+    larger: Larger
     explain: bool
     decide: Decide
     share_layers: bool
@@ -227,7 +250,8 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
             again, larger = _once(read, user, replace(asked, limits=replace(limits, seconds=left)), inner)
         except InvalidInput:  # a fact speaks of a value inside of what is one op now
             break
-        if larger is None and again.graph is not read and cost(again.graph).count < cost(graph).count:
+        measure = asked.larger.measure(again.optimized.likely)
+        if larger is None and again.graph is not read and measure.gains(measure.of(read), measure.of(again.graph)):
             return _taken(again, places, tracer, inner)
     return result
 
@@ -287,12 +311,13 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
     checked = done.graph is not graph and done.outcome.status == "saturated"
     whole: Graph | None = None
-    if done.graph is not graph and not asked.refine_signature and not asked.allow_larger:
-        tried = done.graph
+    if done.graph is not graph and not asked.refine_signature and not asked.larger.allowed:
+        tried, measure = done.graph, asked.larger.measure(done.likely)
         with tracer.stage("measure"):
-            done, larger = _measured(job, done, {each.rule for each in dropped}, time.monotonic() - started)
+            done, larger = _measured(job, done, {each.rule for each in dropped}, time.monotonic() - started, measure)
         if larger:
             tracer.note(larger)
+        if larger and done.graph is not tried:
             checked = False
             if set(graph.body.ops) <= set(done.graph.body.ops):
                 whole = tried
@@ -307,8 +332,11 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
     return Result(result, known, report, graph, done), whole
 
 
-def _measured(job: Job, done: Optimized, omit: Collection[str], seconds: float) -> tuple[Optimized, str]:
-    """The result where it is no larger than the graph, else what is, with a note; ``seconds`` is what it took."""
+def _measured(
+    job: Job, done: Optimized, omit: Collection[str], seconds: float, measure: Measure
+) -> tuple[Optimized, str]:
+    """The result where it costs no more than the graph, else what does not; a note where it is larger, or not all that
+    was found is taken. ``seconds`` is what it took."""
 
     def again(left: frozenset[Op]) -> Optimized | None:
         if time.monotonic() + seconds > job.deadlines.rules:
@@ -318,7 +346,7 @@ def _measured(job: Job, done: Optimized, omit: Collection[str], seconds: float) 
 
     try:
         with holding(job.deadlines.end):
-            return never_worse(job.graph, done, again)
+            return never_worse(job.graph, done, again, measure)
     except LimitReached:
         return done, "it may be larger than the model: no time was left to measure it"
 

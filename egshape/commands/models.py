@@ -38,6 +38,7 @@ from egshape.commands.options import (
     ModelArg,
     NodesOpt,
     OpsOpt,
+    Preference,
     QuietOpt,
     RulesOpt,
     SecondsOpt,
@@ -79,6 +80,10 @@ def optimize(
     allow_larger: Annotated[
         bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
     ] = False,
+    prefer: Annotated[
+        Preference,
+        typer.Option("--prefer", help="Let the file grow where that saves 1 % of the cost, or never (size)."),
+    ] = Preference.cost,
     share_layers: ShareLayersOpt = False,
     decide: Annotated[
         Deciders, typer.Option("--decide", help="Who decides about sizes: compiled rules, the engine (slow), or both.")
@@ -133,6 +138,8 @@ def optimize(
         validate=not no_validate,
         refine_signature=refine_signature,
         allow_larger=allow_larger,
+        prefer=prefer.value,
+        checks=checks.value,
         decide=decide.value,
         share_layers=share_layers,
     )

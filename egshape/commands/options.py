@@ -33,6 +33,13 @@ class ChecksAs(StrEnum):
     none = "none"
 
 
+class Preference(StrEnum):
+    """What decides between a result that costs less and a smaller file."""
+
+    cost = "cost"
+    size = "size"
+
+
 class Stage(StrEnum):
     """What to draw."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from egshape.decide import reason
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.tracing import Application, Tracing
 from egshape.ops import REGISTRY
@@ -59,8 +60,15 @@ class Program:
     obligations: tuple[str, ...]
     makes: frozenset[str]
     explains: bool
+    base: tuple[str, ...] = ()
+    """The rulesets that are not the user's."""
     applications: tuple[Application, ...] = ()
     """Where each application of a rule over tensors is kept, in a program that keeps them."""
+
+    def fired(self, rewrites: Iterable[str]) -> bool:
+        """Whether a rule of the user is among those that rewrote something."""
+        rules = (self.rules.by_name.get(reason.Rule.of(name).name) for name in rewrites)
+        return any(rule is not None and rule.ruleset not in self.base for rule in rules)
 
 
 def shipped() -> tuple[str, ...]:
@@ -130,6 +138,7 @@ def _program(
         phases(obligations),
         _made(own),
         explain,
+        base,
         tuple(loader.applications) if isinstance(loader, Tracing) else (),
     )
 

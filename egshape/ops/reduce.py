@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from egshape.dims import Dim
+from egshape.dims import Dim, const
 from egshape.ir.graph import Op
 from egshape.ir.types import dtype_name, numpy_dtype
 from egshape.ops.contraction import summed_in
@@ -35,6 +35,11 @@ from egshape.ops.windows import spread, window_slices, windowed_sizes
 def _folded(op: Op) -> tuple[Dim, ...]:
     shape = op.operands[0].type.shape
     return () if shape is None else tuple(shape[axis] for axis in op.attrs["dims"])
+
+
+def _length(op: Op) -> Dim | None:
+    shape = op.operands[0].type.shape
+    return None if shape is None else shape[op.attrs["dim"]]
 
 
 _SUMS = ("add", "multiply")
@@ -145,6 +150,7 @@ def _folded_inside(
     operands=("x", "source", "init"),
     attrs={"window": "axes", "strides": "axes", "padding": "axes"},
     regions=("select", "scatter"),
+    traits=Traits(Cost(over=lambda op: op.operands[1], inner=lambda op: tuple(map(const, op.attrs["window"])))),
     names={"stablehlo": "select_and_scatter"},
     doc="In each window of x the select region chooses an element; source is scattered onto init at these "
     "places. "
@@ -189,6 +195,7 @@ class SelectAndScatter:
     operands=("*xs",),
     attrs={"dim": "int", "stable": ("bool", False)},
     regions=("comparator",),
+    traits=Traits(Cost(sorted=_length)),
     names={"stablehlo": "sort"},
     doc="Sort n tensors together along dim by a comparator of 2n scalars (x0 of the left and the right "
     "element, then "

@@ -20,8 +20,7 @@ from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
 from egshape.frontends.onnx.emit_scope import said_to_broadcast
-from egshape.frontends.onnx.node import nodes_in
-from egshape.frontends.onnx.own import Own, nodes_of, size_of
+from egshape.frontends.onnx.own import Own, count_of, size_of
 from egshape.frontends.onnx.refused import refused
 from egshape.frontends.onnx.rounds import with_loops
 from egshape.ir.expand import with_requirements
@@ -121,7 +120,7 @@ def _anew(
     model = _model(graph, held, opsets, proto, called, emitter.listed if checks != "none" else ())
     nodes = [node for function in called for node in function.node]
     size = sum(array.nbytes for array in first.scope.initializers.values()) + size_of(nodes)
-    cost = Cost(nodes_of(bare) + sum(1 for _ in nodes_in(nodes)), "nodes", size)
+    cost = Cost(count_of([*bare.node, *nodes]), "nodes", size)
     return Written(model, emitter.scope.initializers, emitter.notes(checks), cost, first.written)
 
 

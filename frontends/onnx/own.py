@@ -63,11 +63,11 @@ class Own:
 
     @property
     def cost(self) -> Cost:
-        """Its nodes, those of each function once, but for checks, and the bytes of its numbers."""
+        """Its nodes, those of each function once, but for checks and constants, and the bytes of its numbers."""
         proto = self.model.proto
         nodes = _unchecked(proto.graph.node, [each.name for each in proto.graph.output])
         nodes += [node for function in proto.functions for node in function.node]
-        return Cost(sum(1 for _ in nodes_in(nodes)), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
+        return Cost(count_of(nodes), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
 
     @property
     def names(self) -> Iterator[str]:
@@ -123,9 +123,9 @@ def own_of(model: Model, body: Block, facts: Facts, forms: Mapping[str, Form], w
     )
 
 
-def nodes_of(graph: GraphProto) -> int:
-    """Nodes of a graph and of the graphs inside."""
-    return sum(1 for _ in nodes_in(graph.node))
+def count_of(nodes: Iterable[NodeProto]) -> int:
+    """How many nodes there are, those of the graphs inside too, but for constants."""
+    return sum(node.op_type != "Constant" for node in nodes_in(nodes))
 
 
 def size_of(nodes: Iterable[NodeProto]) -> int:
