@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NoReturn
 
-from egshape.attempts import Job, attempt_all, own_rules
+from egshape.attempts import Dropped, Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
 from egshape.egraph.ask import Decide
@@ -32,6 +32,7 @@ from egshape.reasons.explain_value import History
 from egshape.report import Changes, Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
+from egshape.rulebook import beforehand
 from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
@@ -137,12 +138,14 @@ def optimize(
     explain: bool = True,
     decide: Decide = "both",
     share_layers: bool = False,
+    trust_rules: bool = False,
     tracer: Tracer | None = None,
 ) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
 
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
-    or names (of an installed package, `acme.fuse`); they are checked first.
+    or names (of an installed package, `acme.fuse`); they are checked first, and each is tried: one that is wrong, or
+    cannot be tried, is left out with a note, unless trust_rules is given.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
@@ -165,10 +168,18 @@ def optimize(
         if facts is not None:
             user = facts.merge(user)
         limits = limits or Limits()
+        tracer = tracer or Tracer()
         asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers)
         with assuming(user):
             graph = load(model)
-        return replace(_optimized(graph, user, asked, tracer or Tracer()), functions=functions)
+        if rules and not trust_rules:
+            started = time.monotonic()
+            with tracer.stage("try rules"):
+                left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())
+            spent = time.monotonic() - started
+            limits = replace(limits, seconds=None if limits.seconds is None else limits.seconds - spent)
+            asked = replace(asked, left_out=left_out, limits=limits)
+        return replace(_optimized(graph, user, asked, tracer), functions=functions)
 
 
 @dataclass(frozen=True)
@@ -183,6 +194,8 @@ class _Asked:
     explain: bool
     decide: Decide
     share_layers: bool
+    left_out: tuple[Dropped, ...] = ()
+    """Rules that are not used, as their trials say."""
 
 
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
@@ -248,7 +261,7 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         asked.decide,
         share_layers=asked.share_layers,
     )
-    done, dropped = attempt_all(job, tracer)
+    done, dropped = attempt_all(job, tracer, asked.left_out)
     for left_out in dropped:
         tracer.note(str(left_out))
     for stop in done.outcome.stops:
@@ -313,8 +326,15 @@ def _optimized_function(graph: Graph, asked: _Asked, started: float, tracer: Tra
     if left is not None and left <= 0:
         tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
         return graph
-    limits = replace(limits, seconds=left)
-    found = optimize(graph, (), asked.rules, limits, validate=asked.validate, explain=False, decide=asked.decide)
+    alike = replace(
+        asked,
+        limits=replace(limits, seconds=left),
+        refine_signature=False,
+        allow_larger=False,
+        explain=False,
+        share_layers=False,
+    )
+    found = _optimized(graph, Facts(), alike, Tracer())
     ops = found.report.ops
     if ops.after != ops.before:
         tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")

@@ -15,7 +15,7 @@ from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.encode import attribute
 from egshape.egraph.obligations import Obligation, Walker
-from egshape.egraph.program import SOURCES, Program
+from egshape.egraph.program import SOURCES, Program, fills
 from egshape.egraph.saturate import Session
 from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
@@ -120,13 +120,24 @@ class Asked:
     rules: frozenset[str]
     tolerance: Callable[[str], float | None]
     share: float = 1.0
+    until: float = float("inf")
+    """A `time.monotonic()` value at which a trial ends in any case."""
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """The rulesets to run: those of the rules and what these need; recorders change nothing that others see."""
+        """The rulesets to run: those of the rules and what these need; recorders change nothing that others see. Of
+        rules that run one by one, others of the same ruleset only where they fill what the rules may read."""
         own = {rule.rpartition("/")[0] for rule in self.rules}
-        needed = own.union(*(self.program.rules.needed(name) for name in own))
-        return tuple(name for name in self.program.phases if name == SOURCES or name in needed)
+        needed = frozenset().union(*(self.program.rules.needed(name) for name in own))
+        with_them = self.rules | {each.name for each in self.program.rules.rules if each.ruleset in own and fills(each)}
+
+        def runs(phase: str) -> bool:
+            ruleset = phase.rpartition("/")[0]
+            return (
+                phase == SOURCES or phase in with_them or (ruleset or phase) in needed or (not ruleset and phase in own)
+            )
+
+        return tuple(filter(runs, self.program.phases))
 
 
 def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
@@ -140,7 +151,7 @@ def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
     ]
     believed += [(relation, Given()) for case in batch.cases for relation in case.given]
     context.assume_all(believed)
-    with bounded(asked.program, block, context, asked.share) as (opened, budget):
+    with bounded(asked.program, block, context, asked.share, asked.until) as (opened, budget):
         implied = opened.load()
         stated = [_obligation(each, batch, block) for each in implied]
         yield from (each for each in stated if each is not None)

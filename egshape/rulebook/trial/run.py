@@ -6,11 +6,12 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egshape.decide import reason
-from egshape.egraph.program import Program, Variant, program, states
+from egshape.egraph.engine import POOL
+from egshape.egraph.program import Program, Variant, fills, program, states
 from egshape.errors import EgshapeError, EngineFault
 from egshape.ops import REGISTRY
 from egshape.rulebook.trial import examples, proofs, sizes
@@ -34,7 +35,8 @@ MUTANTS, MORE_MUTANTS = 2, 10
 """How many times each example is changed in a round; more often while the rule fired on fewer than RARE programs."""
 
 RARE = 20
-BATCH = 64
+BATCH, SMALL_BATCH = 64, 16
+"""How many programs are looked at together, and where time is short."""
 SHARE, _SMALLEST = 2.0, 0.2
 """The time of a batch, in that of one trial, and the smallest part of it that a part of a batch has."""
 
@@ -67,21 +69,82 @@ def try_rules(
         wanted = [each for each in wanted if each.name == rule]
         if not wanted:
             raise EgshapeError(f"there is no rule named {rule}", hint="egshape rules list shows all", code="rules")
+    _load(everything)
+    ours = [each for each in wanted if each.ruleset in shipped_rulesets()]
     found = _Tensors(extra, seed)
-    tensors = [each for each in wanted if _over_tensors(each, everything)]
+    tensors = [each for each in ours if _over_tensors(each, everything)]
     found.run(tensors, len(tensors) <= FEW_RULES if thorough is None else thorough, progress)
     outcomes = {}
     for each in wanted:
         progress(each.name)
         outcomes[each.name] = (
             found.outcome(each)
-            if _over_tensors(each, everything)
-            else (Fired(), sizes.sound(each, prove and proofs.available()))
+            if each in tensors
+            else tried_alone(each, everything, extra, prove=prove, seed=seed, thorough=thorough is not False)
         )
     # A wrong rule derives wrong things from the examples of the others, which are not to blame.
     wrong = frozenset(name for name, (_, outcome) in outcomes.items() if outcome.status == "failed")
-    trusted = program(extra, True, Variant(split=True, without=wrong)) if wrong else everything
-    return [_verdict(each, trusted, *outcomes[each.name], found.tolerance(each.name)) for each in wanted]
+    return [
+        _verdict(each, _trusted(each, everything, extra, wrong), *outcomes[each.name], found.tolerance(each.name))
+        for each in wanted
+    ]
+
+
+def _trusted(rule: Rule, everything: Program, extra: tuple[str, ...], wrong: frozenset[str]) -> Program:
+    """The program for the examples of a rule: without wrong rules, and those that it must not depend on."""
+    left_out = wrong | {each.name for each in _beside(rule, everything)}
+    if not left_out:
+        return everything
+    split = program(extra, True, Variant(split=True))
+
+    def others(phases: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(phase for phase in phases if phase not in left_out)
+
+    return replace(
+        split,
+        phases=others(split.phases),
+        size_phases=others(split.size_phases),
+        obligations=others(split.obligations),
+    )
+
+
+def _load(everything: Program) -> None:
+    """Raises EgshapeError where the engine refuses the program, at the place of what it refuses."""
+    with POOL.lend(everything.pieces):
+        pass
+
+
+def _beside(rule: Rule, everything: Program) -> list[Rule]:
+    """The rules of a user on which the verdict of another one must not depend: those that rewrite something, and that
+    it does not need."""
+    needed = everything.rules.needed(rule.ruleset)
+    return [
+        each
+        for each in everything.rules.rules
+        if each.name != rule.name
+        and each.ruleset not in needed
+        and each.ruleset not in shipped_rulesets()
+        and not fills(each)
+    ]
+
+
+def tried_alone(
+    rule: Rule,
+    everything: Program,
+    extra: tuple[str, ...],
+    *,
+    prove: bool = True,
+    seed: int = 0,
+    thorough: bool = True,
+    until: float = float("inf"),
+) -> tuple[Fired, Outcome]:
+    """On what a rule fired, and what came of it, whatever other rules its file has. until: a `time.monotonic()` value
+    at which that must end."""
+    if not _over_tensors(rule, everything):
+        return Fired(), sizes.sound(rule, prove and proofs.available())
+    found = _Tensors(extra, seed, until)
+    found.run([rule], thorough, lambda name: None)
+    return found.outcome(rule)
 
 
 def _wanted(items: Sequence[str], everything: Program) -> list[Rule]:
@@ -188,9 +251,10 @@ class _Source:
 class _Tensors:
     """Random programs for rules over tensors, all rules looking at each."""
 
-    def __init__(self, extra: tuple[str, ...], seed: int) -> None:
+    def __init__(self, extra: tuple[str, ...], seed: int, until: float = float("inf")) -> None:
         self.program = recording_program(extra)
         self.seed = seed
+        self.until = until
         self.rng = random.Random(seed)
         self.seen: dict[str, _Seen] = {}
         self.tried: set[str] = set()
@@ -212,9 +276,12 @@ class _Tensors:
 
     def run(self, rules: Sequence[Rule], thorough: bool, progress: Progress) -> None:
         """Try programs of each rule until it has failed, the rounds are over, or time is up."""
+        if not rules:
+            return
         sources = [_Source(rule, random.Random(f"{self.seed} {rule.name}")) for rule in rules]
         self.open = frozenset(rule.name for rule in rules)
-        deadline = time.monotonic() + SECONDS * max(len(rules), 2)
+        deadline = min(self.until, time.monotonic() + SECONDS * max(len(rules), 2))
+        size = BATCH if self.until == float("inf") else SMALL_BATCH
         for number, many in enumerate(DRAWN_OF_FEW if thorough else DRAWN):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
@@ -223,12 +290,14 @@ class _Tensors:
                     rare = len(self.seen.get(source.rule.name, _Seen()).texts) < RARE
                     for line in source.programs(number == 0, many, rare):
                         self._fresh(line, batch)
-            for start in range(0, len(batch), BATCH):
-                self._batch(batch[start : start + BATCH])
+            for start in range(0, len(batch), size):
+                self._batch(batch[start : start + size])
                 if time.monotonic() > deadline:
                     self.cut = True
                     return
             self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
+            if not self.open:
+                return
 
     def _fresh(self, line: Line, batch: list[Line]) -> None:
         """Add a line unless it was tried before."""
@@ -243,9 +312,12 @@ class _Tensors:
         for line in lines:
             batch.add(line)
         try:
-            asked = Asked(self.program, self.open, self.tolerance, SHARE * max(_SMALLEST, len(lines) / BATCH))
+            share = SHARE * max(_SMALLEST, len(lines) / BATCH)
+            asked = Asked(self.program, self.open, self.tolerance, share, self.until)
             found = list(try_batch(asked, batch))
         except (EgshapeError, Exploding) as error:
+            if time.monotonic() >= self.until:
+                return
             # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves, with
             # less time for fewer.
             if len(lines) > 1:

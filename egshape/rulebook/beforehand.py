@@ -1,0 +1,118 @@
+"""Rules of a user, tried before they are used: which of them are left out, and why.
+
+A verdict is kept on disk, under the text of the rule and of all that it needs."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+
+from egshape.egraph.program import Program, fills, program
+from egshape.limits import Limits
+from egshape.lower.common.cache import cached
+from egshape.ops import REGISTRY
+from egshape.rulebook.trial.record import recording_program
+from egshape.rulebook.trial.run import tried_alone
+from egshape.rulelang.loader import Rule, shipped_rulesets
+
+SECONDS, SHARE = 1.0, 0.25
+"""Time for the trial of one rule at most, and for all of them in that of an optimization."""
+
+FORMAT = "1"
+_NO_TIME = "no time was left to try it"
+
+
+class _CutShort(Exception):
+    """A verdict after less than the time that a rule has: another run may find more."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def left_out(rules: Sequence[str], limits: Limits) -> dict[str, str]:
+    """Why rules of a user are not used, by name: those that are refuted, and those that could not be tried.
+
+    Raises EgshapeError for a wrong file or an unknown name."""
+    extra = tuple(rules)
+    everything = program(extra)
+    own = [each for each in everything.rules.rules if each.ruleset not in shipped_rulesets() and not fills(each)]
+    if not own:
+        return {}
+    end = float("inf") if limits.seconds is None else time.monotonic() + SHARE * limits.seconds
+    found = {}
+    for number, rule in enumerate(own):
+        share = (end - time.monotonic()) / (len(own) - number)
+        why = _why_not(rule, everything, extra, min(SECONDS, share))
+        if why:
+            found[rule.name] = why
+    return found
+
+
+def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], seconds: float) -> str:
+    """Why a rule is not used, "" where it is, after at most so many seconds."""
+
+    def make() -> bytes:
+        if seconds <= 0:
+            raise _CutShort(_NO_TIME)
+        started = time.monotonic()
+        why = _tried(rule, everything, extra, started + seconds)
+        if seconds < SECONDS and time.monotonic() - started >= seconds:
+            raise _CutShort(why)
+        return json.dumps(why).encode()
+
+    try:
+        return str(json.loads(make() if _of_custom_ops(rule) else cached(_key(rule, extra), make)))
+    except _CutShort as cut:
+        return cut.why
+
+
+def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], until: float) -> str:
+    _, outcome = tried_alone(rule, everything, extra, until=until)
+    match outcome.status:
+        case "failed":
+            return f"it is wrong, {outcome.text}"
+        case "unknown":
+            return f"it could not be tried, {outcome.text}"
+    return ""
+
+
+def _key(rule: Rule, extra: tuple[str, ...]) -> list[str]:
+    """All that a verdict hangs on: the rule, with its examples, and what it needs; not the other rules of its file."""
+    recording = recording_program(extra)
+    beside = {
+        each.where
+        for each in recording.rules.rules
+        if each.name != rule.name and each.ruleset == rule.ruleset and not fills(each)
+    }
+    header = next(each for each in recording.rules.rulesets if each.name == rule.ruleset)
+    examples = [f"{each.before} => {each.after}" for each in (*rule.examples, *rule.counters)]
+    return [
+        FORMAT,
+        version("egshape"),
+        version("egglog"),
+        rule.text,
+        *examples,
+        str(header.tolerance),
+        *_contracts(),
+        *(piece.text for piece in recording.pieces if piece.where not in beside),
+    ]
+
+
+@lru_cache(maxsize=1)
+def _contracts() -> tuple[str, ...]:
+    """The texts of what ops mean."""
+    folder = files("egshape").joinpath("rulesets", "ops")
+    return tuple(sorted(each.read_text(encoding="utf-8") for each in folder.iterdir() if each.name.endswith(".egg")))
+
+
+def _of_custom_ops(rule: Rule) -> bool:
+    """Whether a rule names ops whose meaning is code of the user: no text holds all that its verdict hangs on."""
+    texts = " ".join([rule.text, *(each.before for each in (*rule.examples, *rule.counters))])
+    words = set(re.findall(r"\w+", texts))
+    return any(decl.custom and decl.name in words for decl in REGISTRY)
