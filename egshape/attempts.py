@@ -1,7 +1,8 @@
 """Optimizing with rules of a user: a rule that fails is left out, by name, and the run goes on with the others.
 
 A rule that its trial refutes is not used at all (`rulebook/beforehand.py`). A rule fails that explodes (the run meets a
-limit, and the rule is the one that grew), that ends the engine, or whose results differ from the original. The shipped rules alone are the last try, with all the time that is left.
+limit, and the rule is the one that grew), that ends the engine, or whose results differ from the original. The shipped
+rules alone are the last try, with all the time that is left.
 """
 
 from __future__ import annotations

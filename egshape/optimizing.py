@@ -163,23 +163,27 @@ def optimize(
         '5 ops -> 3 ops'
     """
     rules = tuple(map(str, several(rules)))
-    with size_functions(rules) as functions:
+    limits, tracer = limits or Limits(), tracer or Tracer()
+    left_out: tuple[Dropped, ...] = ()
+    if rules and not trust_rules:
+        left_out, limits = _tried(rules, limits, tracer)
+    with size_functions(rules, frozenset(each.rule for each in left_out)) as functions:
         user = Facts.parse(*facts_given(assume), assumed=True)
         if facts is not None:
             user = facts.merge(user)
-        limits = limits or Limits()
-        tracer = tracer or Tracer()
-        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers)
+        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers, left_out)
         with assuming(user):
             graph = load(model)
-        if rules and not trust_rules:
-            started = time.monotonic()
-            with tracer.stage("try rules"):
-                left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())
-            spent = time.monotonic() - started
-            limits = replace(limits, seconds=None if limits.seconds is None else limits.seconds - spent)
-            asked = replace(asked, left_out=left_out, limits=limits)
         return replace(_optimized(graph, user, asked, tracer), functions=functions)
+
+
+def _tried(rules: Sequence[str], limits: Limits, tracer: Tracer) -> tuple[tuple[Dropped, ...], Limits]:
+    """The rules that are not used, as their trials say, and the limits with the time that is left."""
+    started = time.monotonic()
+    with tracer.stage("try rules"), size_functions(rules):
+        left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())
+    spent = time.monotonic() - started
+    return left_out, replace(limits, seconds=None if limits.seconds is None else limits.seconds - spent)
 
 
 @dataclass(frozen=True)

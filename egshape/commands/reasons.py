@@ -41,7 +41,6 @@ def prove(
         typer.Option("--file", metavar="CASES.tsv", help="Questions with columns id, givens, goal, want."),
     ] = None,
     rules: RulesOpt = None,
-    trust_rules: TrustRulesOpt = False,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
