@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -165,6 +165,11 @@ def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
         yield from reading.types()
 
 
+def _smallest(found: Iterable[Difference | None]) -> Difference | None:
+    """The difference that is read most easily."""
+    return min((each for each in found if each is not None), key=lambda each: each.weight, default=None)
+
+
 def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
     """What a rule says that an op implies, at the points where the op gives a result; None without such an op."""
     op = block.ops[each.index]
@@ -180,7 +185,7 @@ def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
         f"{STATES_LABEL}{each.rule}",
         batch.cases[number],
         len(found),
-        next((one for one in found if one is not None), None),
+        _smallest(found),
     )
 
 
@@ -261,7 +266,7 @@ class _Reading:
         if right is None:
             return
         found = list(differences(at, value, right, work.ops, self.asked.tolerance(rule)))
-        yield Stated(rule, case, len(found), next((each for each in found if each is not None), None))
+        yield Stated(rule, case, len(found), _smallest(found))
 
     def _sizes(self, rule: str, one: Sequence[Dim], two: Sequence[Dim]) -> Iterator[Stated]:
         """Sizes that a rule says are equal; where they run, they must be."""
@@ -282,9 +287,7 @@ class _Reading:
                 return f"{plain_name(str(a))} is not {plain_name(str(b))}"
 
             found = list(false_at(at, holds, text))
-            yield Stated(
-                rule, self.batch.cases[number], len(found), next((each for each in found if each is not None), None)
-            )
+            yield Stated(rule, self.batch.cases[number], len(found), _smallest(found))
 
     # -- types ----
 

@@ -20,7 +20,7 @@ from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.ops.base import OpDecl
+from egshape.ops.base import AttrDecl, OpDecl
 from egshape.rulebook.trial.arrays import specials
 from egshape.rulebook.trial.guards import (
     ELEMENTS,
@@ -294,7 +294,11 @@ class _Draw:
         if decl.variadic:
             rest = self._items(single.pop())
         attrs = list(zip(decl.attrs, expr.items[count + 1 :], strict=True))
-        decided = {attr.name: value for attr, item in attrs if (value := self._decided(item, wanted.rank)) is not None}
+        decided = {
+            attr.name: _meant(attr, value)
+            for attr, item in attrs
+            if (value := self._decided(item, wanted.rank)) is not None
+        }
         way = pull(
             decl, wanted, decided, None if rest is None else len(rest), self.dice, self.samples.get(decl.name, ())
         )
@@ -305,7 +309,7 @@ class _Draw:
             for attr in decl.attrs
         }
         for attr, item in attrs:
-            unify(item, given[attr.name], self.known)
+            unify(item, _key(attr, given[attr.name]), self.known)
         self.solve()
         items = [*single, *([_ANY] * (len(way.operands) - len(single)) if rest is None else rest)]
         if len(items) != len(way.operands):
@@ -345,6 +349,20 @@ class _Draw:
         if shape is None or None in shape or any(dim.const is not None and dim.const < 0 for dim in shape):
             raise Misfit
         return Drawn(Apply(decl.name, tuple(each.term for each in operands), attrs, ()), TensorType(dtype, shape))
+
+
+def _key(attr: AttrDecl, value: Any) -> Any:
+    """An attribute as a rule sees it: records are keys, 0 that of the default."""
+    return 0 if attr.kind == "record" and value == () else value
+
+
+def _meant(attr: AttrDecl, value: Any) -> Any:
+    """The attribute that a rule means. Raises Misfit where it names a key that nothing has."""
+    if attr.kind != "record" or not isinstance(value, int):
+        return value
+    if value:
+        raise Misfit
+    return ()
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from egshape.ops import REGISTRY
 from egshape.rulebook.trial import examples, proofs, sizes
 from egshape.rulebook.trial.batch import STATES_LABEL, Asked, Batch, Stated, plain_name, try_batch
 from egshape.rulebook.trial.bounds import Exploding
-from egshape.rulebook.trial.compute import Difference
+from egshape.rulebook.trial.compute import Difference, shown
 from egshape.rulebook.trial.draw import Draws, patterns
 from egshape.rulebook.trial.mutate import mutated, parts
 from egshape.rulebook.trial.record import recording_program
@@ -42,6 +42,9 @@ SHARE, _SMALLEST = 2.0, 0.2
 
 SECONDS = 15.0
 """Time for the random programs of one rule, on average: a last resort, since what is cut off depends on the machine."""
+
+_MOST = 12
+"""How many elements an array of a counterexample has at most that is shown."""
 
 _CUT = "time was up before all programs were tried"
 
@@ -362,15 +365,11 @@ def _counterexample(difference: Difference, text: str) -> str:
     parts = [f"on {text}"]
     if difference.sizes:
         parts.append("at " + ", ".join(f"{plain_name(name)} = {value}" for name, value in difference.sizes.items()))
-    shown = [
-        f"{plain_name(name)} = {_array(array)}"
+    arrays = [
+        f"{plain_name(name)} = {shown(array, _MOST)}"
         for name, array in difference.inputs.items()
-        if not name.startswith(SIZE) and array.size <= 12
+        if not name.startswith(SIZE) and array.size <= _MOST
     ]
-    if shown and "became" in difference.text:
-        parts.append("with " + ", ".join(shown))
+    if arrays and difference.inputs and not difference.text.startswith("shape"):
+        parts.append("with " + ", ".join(arrays))
     return ", ".join(parts) + f": {difference.text}"
-
-
-def _array(array: object) -> str:
-    return " ".join(str(array).split()).replace(" ]", "]").replace("[ ", "[")
