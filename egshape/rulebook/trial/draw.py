@@ -39,6 +39,7 @@ from egshape.rulelang.provenance import PlainRule, desugar, is_variable, variabl
 from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.schema import ELEMENTWISE, has_constructor
 from egshape.rulelang.sexpr import Atom, List, Position, SExpr
+from egshape.rulelang.strings import values_of
 
 TRIES, PATIENCE = 100, 3
 """Draws in vain after which a rank is given up: so many, and some times as many where something did fit before."""
@@ -49,13 +50,6 @@ DULL = 0.7
 _FAMILIES = {family.capitalize(): family for family in ELEMENTWISE}
 _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
 """Functions that give what was moved, and the move."""
-
-_VALUES: Mapping[str, Sequence[str]] = {
-    "direction": ("EQ", "NE", "LT", "LE", "GT", "GE"),
-    "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
-    "dtype": sorted(set(DTYPES)),
-}
-"""What the attributes of elementwise ops may be."""
 
 _NOWHERE = Position("", 0, 0)
 _ANY = Atom("_", _NOWHERE)
@@ -373,7 +367,7 @@ def functions(family: str, version: int) -> Mapping[str, Mapping[str, Sequence[t
     for decl in REGISTRY:
         if decl.family != family:
             continue
-        for values in itertools.product(*(_VALUES.get(attr.name, ()) for attr in decl.attrs)):
+        for values in itertools.product(*(values_of(decl, attr) for attr in decl.attrs)):
             attrs = dict(zip((attr.name for attr in decl.attrs), values, strict=True))
             for dtype in dtypes:
                 for operands in ((dtype,) * len(decl.operands), ("i1", *(dtype,) * (len(decl.operands) - 1))):
