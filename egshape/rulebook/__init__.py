@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from egshape.rulebook.listing import find_rule, list_rules, prelude, show_rule
     from egshape.rulebook.models import OpEntry, ProfileReport, RuleEntry, TestReport, TraceReport
-    from egshape.rulebook.profile import profile, trace
+    from egshape.rulebook.profiling import profile, trace
     from egshape.rulebook.trying import check, test
 
 _MODULES = {
     "listing": ("find_rule", "list_rules", "prelude", "show_rule"),
     "models": ("OpEntry", "ProfileReport", "RuleEntry", "TestReport", "TraceReport"),
-    "profile": ("profile", "trace"),
+    "profiling": ("profile", "trace"),
     "trying": ("check", "test"),
 }
 

@@ -8,12 +8,15 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 
+from egshape.egraph.engine import POOL
+from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program, fills, program
-from egshape.limits import Limits
+from egshape.limits import LimitReached, Limits
 from egshape.lower.common.cache import cached
 from egshape.ops import REGISTRY
 from egshape.rulebook.trial.record import recording_program
@@ -28,7 +31,7 @@ _NO_TIME = "no time was left to try it"
 
 
 class _CutShort(Exception):
-    """A verdict after less than the time that a rule has: another run may find more."""
+    """A verdict that is not kept, since another run may find more."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -47,22 +50,24 @@ def left_out(rules: Sequence[str], limits: Limits) -> dict[str, str]:
     end = float("inf") if limits.seconds is None else time.monotonic() + SHARE * limits.seconds
     found = {}
     for number, rule in enumerate(own):
-        share = (end - time.monotonic()) / (len(own) - number)
-        why = _why_not(rule, everything, extra, min(SECONDS, share))
+        why = _why_not(rule, everything, extra, end, len(own) - number)
         if why:
             found[rule.name] = why
     return found
 
 
-def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], seconds: float) -> str:
-    """Why a rule is not used, "" where it is, after at most so many seconds."""
+def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], end: float, among: int) -> str:
+    """Why a rule is not used, "" where it is; ``among`` so many rules the time until ``end`` is shared."""
 
     def make() -> bytes:
+        with suppress(LimitReached), POOL.lend(recording_program(extra).pieces, Allowance(until=end)):
+            pass  # loaded, so that the time of a rule is its own
+        started = time.monotonic()
+        seconds = min(SECONDS, (end - started) / among)
         if seconds <= 0:
             raise _CutShort(_NO_TIME)
-        started = time.monotonic()
-        why = _tried(rule, everything, extra, started + seconds)
-        if seconds < SECONDS and time.monotonic() - started >= seconds:
+        why, whole = _tried(rule, everything, extra, started + seconds)
+        if not (whole or seconds == SECONDS):
             raise _CutShort(why)
         return json.dumps(why).encode()
 
@@ -72,14 +77,14 @@ def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], seconds: f
         return cut.why
 
 
-def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], until: float) -> str:
+def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], until: float) -> tuple[str, bool]:
+    """Why a rule is not used, and whether more time would not change that."""
     _, outcome = tried_alone(rule, everything, extra, until=until)
-    match outcome.status:
-        case "failed":
-            return f"it is wrong, {outcome.text}"
-        case "unknown":
-            return f"it could not be tried, {outcome.text}"
-    return ""
+    if outcome.status == "failed":
+        return f"it is wrong, {outcome.text}", True
+    if outcome.status == "unknown":
+        raise _CutShort(f"it could not be tried, {outcome.text}")
+    return "", time.monotonic() < until
 
 
 def _key(rule: Rule, extra: tuple[str, ...]) -> list[str]:

@@ -239,9 +239,9 @@ class _Source:
 
     def programs(self, first: bool, many: int, rare: bool) -> Iterator[Line]:
         """The programs of a round; examples as they are come first."""
+        if first:
+            yield from self.examples
         for line in self.examples:
-            if first:
-                yield line
             for _ in range(MORE_MUTANTS if rare else MUTANTS):
                 yield mutated(line, self.rng, REGISTRY)
         for draws in self.draws:
@@ -293,8 +293,9 @@ class _Tensors:
                     rare = len(self.seen.get(source.rule.name, _Seen()).texts) < RARE
                     for line in source.programs(number == 0, many, rare):
                         self._fresh(line, batch)
-            for start in range(0, len(batch), size):
-                self._batch(batch[start : start + size])
+            first = len(sources[0].examples) if number == 0 and self.until != float("inf") else 0
+            for start, end in _cuts(first, len(batch), size):
+                self._batch(batch[start:end])
                 if time.monotonic() > deadline:
                     self.cut = True
                     return
@@ -349,6 +350,14 @@ class _Tensors:
             never = "no program was found on which the rule fires"
             return seen.fired, Outcome(rule.name, "unknown", text=f"{never}: {_CUT}" if self.cut else never)
         return seen.fired, Outcome(rule.name, "sampled", seen.points, _CUT if self.cut else "")
+
+
+def _cuts(first: int, count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Beginnings and ends of batches: the first so many by themselves, since time may be up after them."""
+    if first:
+        yield 0, first
+    for start in range(first, count, size):
+        yield start, min(start + size, count)
 
 
 def _readable(rule: Rule) -> list[Line]:
