@@ -250,7 +250,7 @@ class Describer:
         shape_of = snapshot.mapping("ShapeOf")
         for x, axes, _ in snapshot.table("transpose"):
             shape = shapes.get(shape_of.get(x, -1), ())
-            if shape and moves_units(shape, axes):
+            if shape and sorted(axes) == list(range(len(shape))) and moves_units(shape, axes):
                 key = ("in_unit_moves", self.encoder.shape(shape), self.encoder.axes(axes))
                 if key not in self._named:
                     self._named.add(key)

@@ -16,17 +16,18 @@ from importlib.resources import files
 from egshape.egraph.engine import POOL
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program, fills, program
+from egshape.errors import EgshapeError
 from egshape.limits import LimitReached, Limits
 from egshape.lower.common.cache import cached
 from egshape.ops import REGISTRY
 from egshape.rulebook.trial.record import recording_program
-from egshape.rulebook.trial.run import tried_alone
+from egshape.rulebook.trial.run import Quick, tried_alone
 from egshape.rulelang.loader import Rule, shipped_rulesets
 
 SECONDS, SHARE = 1.0, 0.25
-"""Time for the trial of one rule at most, and for all of them in that of an optimization."""
+"""Time of the processor for the trial of one rule at most, and time for all of them in that of an optimization."""
 
-FORMAT = "1"
+FORMAT = "2"
 _NO_TIME = "no time was left to try it"
 
 
@@ -62,12 +63,12 @@ def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], end: float
     def make() -> bytes:
         with suppress(LimitReached), POOL.lend(recording_program(extra).pieces, Allowance(until=end)):
             pass  # loaded, so that the time of a rule is its own
-        started = time.monotonic()
-        seconds = min(SECONDS, (end - started) / among)
-        if seconds <= 0:
+        now = time.monotonic()
+        if now >= end:
             raise _CutShort(_NO_TIME)
-        why, whole = _tried(rule, everything, extra, started + seconds)
-        if not (whole or seconds == SECONDS):
+        quick = Quick(time.thread_time() + SECONDS, now + (end - now) / among)
+        why, whole = _tried(rule, everything, extra, quick)
+        if not whole:
             raise _CutShort(why)
         return json.dumps(why).encode()
 
@@ -77,14 +78,19 @@ def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], end: float
         return cut.why
 
 
-def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], until: float) -> tuple[str, bool]:
-    """Why a rule is not used, and whether more time would not change that."""
-    _, outcome = tried_alone(rule, everything, extra, until=until)
+def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], quick: Quick) -> tuple[str, bool]:
+    """Why a rule is not used, and whether it had all the time that a rule has."""
+    try:
+        _, outcome = tried_alone(rule, everything, extra, quick=quick)
+    except EgshapeError:
+        raise
+    except Exception as fault:  # of ours: a rule that is wrong in a new way must not end the optimization
+        raise _CutShort(f"it could not be tried, {type(fault).__name__}: {fault}") from fault
     if outcome.status == "failed":
         return f"it is wrong, {outcome.text}", True
     if outcome.status == "unknown":
         raise _CutShort(f"it could not be tried, {outcome.text}")
-    return "", time.monotonic() < until
+    return "", time.monotonic() < quick.until
 
 
 def _key(rule: Rule, extra: tuple[str, ...]) -> list[str]:

@@ -56,6 +56,8 @@ class Batch:
     """Left sides that are built, each with symbols of its own."""
 
     seed: int = 0
+    wanted: int = 0
+    """At how many sizes two sides are compared; 0 for as many as is usual."""
     builder: BlockBuilder = field(default_factory=BlockBuilder)
     cases: list[Case] = field(default_factory=list)
     points: dict[int, Points] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Batch:
     def at(self, number: int) -> Points:
         """Where a left side runs."""
         if number not in self.points:
-            self.points[number] = points(self.cases[number], self.roots[number], self.seed + number)
+            self.points[number] = points(self.cases[number], self.roots[number], self.seed + number, self.wanted)
         return self.points[number]
 
     def block(self) -> Block:

@@ -23,7 +23,7 @@ from egshape.rulebook.trial.arrays import random_array
 SIZES = (0, 1, 2, 3, 5, 7)
 POINTS = 12
 """At how many sizes two sides are compared; of scalars alone, which show one number at a time, at twice as many."""
-LARGE, _BEFORE_LARGE = 260, 6
+LARGE, _BEFORE_LARGE = 260, 4
 """A size past the range of the smallest integers: after some others sizes are tried of which one is so large, and the
 rest are 1."""
 _KINDS: tuple[Literal["special", "mixed", "tame"], ...] = ("special", "mixed", "tame")

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from egshape.decide import reason
@@ -37,6 +38,8 @@ MUTANTS, MORE_MUTANTS = 2, 10
 RARE = 20
 BATCH, SMALL_BATCH = 64, 16
 """How many programs are looked at together, and where time is short."""
+QUICK_POINTS = 6
+"""At how many sizes two sides are compared where time is short: more programs show more."""
 SHARE, _SMALLEST = 2.0, 0.2
 """The time of a batch, in that of one trial, and the smallest part of it that a part of a batch has."""
 
@@ -139,13 +142,12 @@ def tried_alone(
     prove: bool = True,
     seed: int = 0,
     thorough: bool = True,
-    until: float = float("inf"),
+    quick: Quick | None = None,
 ) -> tuple[Fired, Outcome]:
-    """On what a rule fired, and what came of it, whatever other rules its file has. until: a `time.monotonic()` value
-    at which that must end."""
+    """On what a rule fired, and what came of it, whatever other rules its file has. quick: where time is short."""
     if not _over_tensors(rule, everything):
         return Fired(), sizes.sound(rule, prove and proofs.available())
-    found = _Tensors(extra, seed, until)
+    found = _Tensors(extra, seed, quick)
     found.run([rule], thorough, lambda name: None)
     return found.outcome(rule)
 
@@ -195,6 +197,20 @@ def _is_type_rule(rule: Rule) -> bool:
     return rule.command.head == "rule" and ("(set (dtype_of" in text or "(union (ShapeOf" in text)
 
 
+@dataclass(frozen=True)
+class Quick:
+    """A trial that must end: after so much of the processor's time of this thread, and at a `time.monotonic()` value.
+
+    cpu: a `time.thread_time()` value, so that a machine that does much else tries as much."""
+
+    cpu: float
+    until: float
+
+    def over(self) -> bool:
+        """Whether it must end now."""
+        return time.thread_time() >= self.cpu or time.monotonic() >= self.until
+
+
 @dataclass
 class _Seen:
     """What was stated by one rule so far."""
@@ -238,26 +254,26 @@ class _Source:
         self.draws = [Draws(pattern, rng, samples) for pattern in patterns(rule)]
 
     def programs(self, first: bool, many: int, rare: bool) -> Iterator[Line]:
-        """The programs of a round; examples as they are come first."""
+        """The programs of a round; examples as they are come first, then changed ones and drawn ones in turn."""
         if first:
             yield from self.examples
-        for line in self.examples:
-            for _ in range(MORE_MUTANTS if rare else MUTANTS):
-                yield mutated(line, self.rng, REGISTRY)
-        for draws in self.draws:
-            for _ in range(many):
-                found = draws.line()
-                if found is not None:
-                    yield found
+        changed = [
+            mutated(line, self.rng, REGISTRY)
+            for line in self.examples
+            for _ in range(MORE_MUTANTS if rare else MUTANTS)
+        ]
+        drawn = [draws.line() for _ in range(many) for draws in self.draws]
+        for pair in zip_longest(changed, drawn):
+            yield from (line for line in pair if line is not None)
 
 
 class _Tensors:
     """Random programs for rules over tensors, all rules looking at each."""
 
-    def __init__(self, extra: tuple[str, ...], seed: int, until: float = float("inf")) -> None:
+    def __init__(self, extra: tuple[str, ...], seed: int, quick: Quick | None = None) -> None:
         self.program = recording_program(extra)
         self.seed = seed
-        self.until = until
+        self.quick = quick
         self.rng = random.Random(seed)
         self.seen: dict[str, _Seen] = {}
         self.tried: set[str] = set()
@@ -283,8 +299,8 @@ class _Tensors:
             return
         sources = [_Source(rule, random.Random(f"{self.seed} {rule.name}")) for rule in rules]
         self.open = frozenset(rule.name for rule in rules)
-        deadline = min(self.until, time.monotonic() + SECONDS * max(len(rules), 2))
-        size = BATCH if self.until == float("inf") else SMALL_BATCH
+        deadline = time.monotonic() + SECONDS * max(len(rules), 2)
+        size = SMALL_BATCH if self.quick else BATCH
         for number, many in enumerate(DRAWN_OF_FEW if thorough else DRAWN):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
@@ -293,10 +309,10 @@ class _Tensors:
                     rare = len(self.seen.get(source.rule.name, _Seen()).texts) < RARE
                     for line in source.programs(number == 0, many, rare):
                         self._fresh(line, batch)
-            first = len(sources[0].examples) if number == 0 and self.until != float("inf") else 0
+            first = len(sources[0].examples) if number == 0 and self.quick else 0
             for start, end in _cuts(first, len(batch), size):
                 self._batch(batch[start:end])
-                if time.monotonic() > deadline:
+                if (self.quick and self.quick.over()) or time.monotonic() > deadline:
                     self.cut = True
                     return
             self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
@@ -312,15 +328,16 @@ class _Tensors:
 
     def _batch(self, lines: Iterable[Line]) -> None:
         lines = list(lines)
-        batch = Batch(self.rng.randrange(1 << 20))
+        batch = Batch(self.rng.randrange(1 << 20), QUICK_POINTS if self.quick else 0)
         for line in lines:
             batch.add(line)
         try:
             share = SHARE * max(_SMALLEST, len(lines) / BATCH)
-            asked = Asked(self.program, self.open, self.tolerance, share, self.until)
+            until = self.quick.until if self.quick else float("inf")
+            asked = Asked(self.program, self.open, self.tolerance, share, until)
             found = list(try_batch(asked, batch))
         except (EgshapeError, Exploding) as error:
-            if time.monotonic() >= self.until:
+            if self.quick and self.quick.over():
                 return
             # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves, with
             # less time for fewer.
