@@ -24,7 +24,7 @@ from egshape.facts import Relation, parse_facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.functions import function_region
 from egshape.ir.graph import Block, Value
-from egshape.ir.types import DTYPES, TensorType, dtype_name, is_complex, is_float, numpy_dtype
+from egshape.ir.types import DTYPES, TensorType, dtype_name, is_complex, numpy_dtype
 from egshape.ops.base import AttrDecl, OpDecl, Registry
 from egshape.rulelang.loader import Example
 
@@ -280,7 +280,7 @@ def _number(text: str, dtype: str) -> bool | int | float | complex:
     """The number that a constant of a dtype is written as."""
     if dtype == "i1":
         return text == "true"
-    return complex(text) if is_complex(dtype) else float(text) if is_float(dtype) else int(text)
+    return complex(text) if is_complex(dtype) else float(text) if dtype.startswith(("f", "bf")) else int(text)
 
 
 def _region_names(decl: OpDecl) -> list[str]:
