@@ -30,6 +30,9 @@ _KINDS: tuple[Literal["special", "mixed", "tame"], ...] = ("special", "mixed", "
 TRIES = 40
 """How many sizes are looked at to find so many at which the left side runs."""
 
+_SHOWN = 8
+"""How many elements of a result are shown."""
+
 ELEMENTS = 5000
 """Sizes at which a value has more elements than this are passed over."""
 
@@ -171,11 +174,19 @@ def differences(
             if tolerance is None or _runs(at.case.block([left]), inputs):
                 yield Difference(sizes, held, f"the left side runs, the right side does not: {error.message}")
             continue
-        text = "" if same(one, two, tolerance) else f"{shown(one)} became {shown(two)}"
-        if text and one.shape != two.shape:
-            text = f"shape {list(one.shape)} became {list(two.shape)}"
-        text = text or promised.broken(indices)
+        text = promised.broken(indices) if same(one, two, tolerance) else _became(one, two)
         yield Difference(sizes, held, text) if text else None
+
+
+def _became(one: np.ndarray, two: np.ndarray) -> str:
+    if one.shape != two.shape:
+        return f"shape {list(one.shape)} became {list(two.shape)}"
+    if one.size <= _SHOWN:
+        return f"{shown(one)} became {shown(two)}"
+    pairs = zip(one.reshape(-1), two.reshape(-1), strict=True)
+    place = next(k for k, (a, b) in enumerate(pairs) if bits(np.array(a)) != bits(np.array(b)))
+    index = [int(each) for each in np.unravel_index(place, one.shape)]
+    return f"at {index}, {one.reshape(-1)[place]} became {two.reshape(-1)[place]}"
 
 
 def _finite(array: np.ndarray) -> np.ndarray:
@@ -229,7 +240,7 @@ def bits(array: np.ndarray) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def shown(array: np.ndarray, most: int = 8) -> str:
+def shown(array: np.ndarray, most: int = _SHOWN) -> str:
     """An array in one line, with all digits that tell its numbers from others."""
     part = array.reshape(-1)[:most] if array.size > most else array
     text = np.array2string(part, separator=", ", threshold=most, formatter={"all": str})

@@ -38,8 +38,9 @@ MUTANTS, MORE_MUTANTS = 2, 10
 RARE = 20
 BATCH, SMALL_BATCH = 64, 16
 """How many programs are looked at together, and where time is short."""
-QUICK_POINTS = 6
-"""At how many sizes two sides are compared where time is short: more programs show more."""
+QUICK_POINTS, QUICK_EFFORT = 6, 10
+"""At how many sizes two sides are compared where time is short, since more programs show more; and by how much a proof
+is shortened then."""
 SHARE, _SMALLEST = 2.0, 0.2
 """The time of a batch, in that of one trial, and the smallest part of it that a part of a batch has."""
 
@@ -146,7 +147,8 @@ def tried_alone(
 ) -> tuple[Fired, Outcome]:
     """On what a rule fired, and what came of it, whatever other rules its file has. quick: where time is short."""
     if not _over_tensors(rule, everything):
-        return Fired(), sizes.sound(rule, prove and proofs.available())
+        effort = proofs.EFFORT // (QUICK_EFFORT if quick else 1)
+        return Fired(), sizes.sound(rule, prove and proofs.available(), effort)
     found = _Tensors(extra, seed, quick)
     found.run([rule], thorough, lambda name: None)
     return found.outcome(rule)
