@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 
@@ -24,7 +24,7 @@ from egshape.rulebook.trial.record import recording_program
 from egshape.rulebook.trial.run import Quick, tried_alone
 from egshape.rulelang.loader import Rule, shipped_rulesets
 
-SECONDS, SHARE = 1.0, 0.25
+SECONDS, SHARE = 0.6, 0.25
 """Time of the processor for the trial of one rule at most, and time for all of them in that of an optimization."""
 
 FORMAT = "2"
@@ -32,11 +32,11 @@ _NO_TIME = "no time was left to try it"
 
 
 class _CutShort(Exception):
-    """A verdict that is not kept, since another run may find more."""
+    """A verdict that is not kept, since another run may find more; ``again``: with more time."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, again: bool = False) -> None:
         super().__init__(why)
-        self.why = why
+        self.why, self.again = why, again
 
 
 def left_out(rules: Sequence[str], limits: Limits) -> dict[str, str]:
@@ -48,34 +48,55 @@ def left_out(rules: Sequence[str], limits: Limits) -> dict[str, str]:
     own = [each for each in everything.rules.rules if each.ruleset not in shipped_rulesets() and not fills(each)]
     if not own:
         return {}
-    end = float("inf") if limits.seconds is None else time.monotonic() + SHARE * limits.seconds
-    found = {}
-    for number, rule in enumerate(own):
-        why = _why_not(rule, everything, extra, end, len(own) - number)
-        if why:
-            found[rule.name] = why
-    return found
+    trials = _Trials(everything, extra, float("inf") if limits.seconds is None else SHARE * limits.seconds)
+    found: dict[str, str] = {}
+    waiting = own
+    for _ in range(2):  # one that is cut short is tried once more, in the time that the others did not need
+        again = []
+        for number, rule in enumerate(waiting):
+            try:
+                found[rule.name] = trials.why_not(rule, len(waiting) - number)
+            except _CutShort as cut:
+                found[rule.name] = cut.why
+                again += [rule] if cut.again else []
+        waiting = again
+    return {name: why for name, why in found.items() if why}
 
 
-def _why_not(rule: Rule, everything: Program, extra: tuple[str, ...], end: float, among: int) -> str:
-    """Why a rule is not used, "" where it is; ``among`` so many rules the time until ``end`` is shared."""
+class _Trials:
+    """Trials of the rules of one program, in so many seconds once it is loaded."""
 
-    def make() -> bytes:
-        with suppress(LimitReached), POOL.lend(recording_program(extra).pieces, Allowance(until=end)):
-            pass  # loaded, so that the time of a rule is its own
-        now = time.monotonic()
-        if now >= end:
-            raise _CutShort(_NO_TIME)
-        quick = Quick(time.thread_time() + SECONDS, now + (end - now) / among)
-        why, whole = _tried(rule, everything, extra, quick)
-        if not whole:
-            raise _CutShort(why)
-        return json.dumps(why).encode()
+    def __init__(self, everything: Program, extra: tuple[str, ...], seconds: float) -> None:
+        self.everything = everything
+        self.extra = extra
+        self.seconds = seconds
 
-    try:
-        return str(json.loads(make() if _of_custom_ops(rule) else cached(_key(rule, extra), make)))
-    except _CutShort as cut:
-        return cut.why
+    @cached_property
+    def end(self) -> float:
+        """When all must be over, as a `time.monotonic()` value. The program is loaded first."""
+        with (
+            suppress(LimitReached),
+            POOL.lend(recording_program(self.extra).pieces, Allowance(until=time.monotonic() + self.seconds)),
+        ):
+            pass
+        return time.monotonic() + self.seconds
+
+    def why_not(self, rule: Rule, among: int) -> str:
+        """Why a rule is not used, "" where it is; ``among`` so many rules the time that is left is shared.
+
+        Raises _CutShort where another run may find another answer."""
+
+        def make() -> bytes:
+            left = self.end - time.monotonic()
+            if left <= 0:
+                raise _CutShort(_NO_TIME)
+            quick = Quick(time.thread_time() + SECONDS, time.monotonic() + left / among)
+            why, whole = _tried(rule, self.everything, self.extra, quick)
+            if not whole:
+                raise _CutShort(why)
+            return json.dumps(why).encode()
+
+        return str(json.loads(make() if _of_custom_ops(rule) else cached(_key(rule, self.extra), make)))
 
 
 def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], quick: Quick) -> tuple[str, bool]:
@@ -89,7 +110,7 @@ def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], quick: Quick
     if outcome.status == "failed":
         return f"it is wrong, {outcome.text}", True
     if outcome.status == "unknown":
-        raise _CutShort(f"it could not be tried, {outcome.text}")
+        raise _CutShort(f"it could not be tried, {outcome.text}", quick.over())
     return "", time.monotonic() < quick.until
 
 
