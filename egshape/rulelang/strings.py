@@ -37,7 +37,7 @@ def values_of(decl: OpDecl, attr: AttrDecl) -> Sequence[str]:
 
 def check_strings(rule: PlainRule, registry: Registry) -> list[Diagnostic]:
     """What is wrong with the words in quotes of a rule."""
-    found = []
+    found: list[Diagnostic] = []
     for call in (call for expr in (*rule.body, *rule.actions) for call in _calls(expr)):
         args = call.items[1:]
         if call.head in _FUNCTIONS and args:

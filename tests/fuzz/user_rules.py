@@ -303,6 +303,7 @@ def main() -> int:
             seen = tried(candidate, Path(folder), seed)
             counts[seen.status + (", wrong" if seen.wrong else "")] += 1
             if seen.wrong:
+                print(f"wrong: {candidate.name}: {candidate.about}: {seen.status}: {seen.wrong}", flush=True)
                 (passed if seen.status == "used" else bad).append(f"{candidate.name}: {candidate.about}: {seen.wrong}")
             if seen.status not in ("used", "refuted"):
                 print(f"{seen.status}: {candidate.name}: {candidate.about}: {seen.why[:300]}", flush=True)

@@ -11,7 +11,9 @@ import numpy as np
 
 from egshape.ir.types import integer_range, is_complex, is_float, is_narrow, numpy_dtype
 
-_FLOATS = (np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0, -1.5, 3.25, 0.1, -7.7, 2.5, 3e7, -300.0, 65520.0, 12.0, 89.0, 710.0)
+_FLOATS = (np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0, -1.5, 3.25, 0.1, -7.7, 2.5, 3e7, -300.0, 65520.0)
+_EXPONENTS = (12.0, 88.0, 89.0, -110.0, 700.0, 710.0, -750.0)
+"""Near where exponential functions of f16, f32 and f64 are too large or too small."""
 _INTEGERS = (0, -1, 1, 7, 5, -3, 2, 8, 31, 32, 64, 127, -128, 255, 256, -129, 32768, 16777217, 3_000_000_001)
 _COMPLEX = (0.0, -1.0, 1.0, 7.0, -0.0, 0.1, -3.0)
 
@@ -88,7 +90,7 @@ def specials(dtype: str) -> np.ndarray:
         return np.array([True, False])
     if is_float(dtype) or dtype.startswith("f"):
         ends = ml_dtypes.finfo(kind)
-        wide = np.array([*_FLOATS, float(ends.max), float(ends.tiny), -float(ends.smallest_subnormal)])
+        wide = np.array([*_FLOATS, *_EXPONENTS, float(ends.max), float(ends.tiny), -float(ends.smallest_subnormal)])
         if is_narrow(dtype):
             wide = wide[np.isfinite(wide)]
     else:
