@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import egshape
+from egshape.cli import main
 from egshape.ir.interpret import interpret
 from egshape.rulebook import beforehand
 from egshape.rulebook.trial.run import try_rules
@@ -88,6 +89,16 @@ def test_trusted_rules_are_not_tried(tmp_path: Path) -> None:
         assert (result.report.dropped_rules == ("my/turned",)) == right
         assert (interpret(result.graph, arrays)[0].tolist() == interpret(graph, arrays)[0].tolist()) == right
     assert egshape.compile(graph, "interpret", rules=rules)(*arrays).tolist() == [True, True]
+
+
+def test_strict_rules_exit_with_1_where_a_rule_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, rules = tmp_path / "m.egs", written(tmp_path, TURNED)
+    model.write_text(MODEL)
+    command = ["optimize", str(model), "--rules", rules, "--strict-rules"]
+    assert main(command) == 1
+    assert "my/turned is left out: it is wrong" in capsys.readouterr().err
+    assert main([*command, "--trust-rules", "--no-validate"]) == 0
+    assert "left out" not in capsys.readouterr().err
 
 
 def test_a_verdict_is_kept_for_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
