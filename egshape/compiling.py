@@ -73,6 +73,7 @@ class Optimizing(TypedDict, total=False):
     optimize: bool
     assume: str | Sequence[str]
     rules: str | Sequence[str]
+    trust_rules: bool
     limits: Limits | None
     format: str | None
     expand_signature: bool
@@ -230,6 +231,7 @@ def compile(
     optimize: bool = True,
     assume: str | Sequence[str] = (),
     rules: str | Sequence[str] = (),
+    trust_rules: bool = False,
     limits: Limits | None = None,
     format: str | None = None,
     expand_signature: bool = False,
@@ -240,8 +242,8 @@ def compile(
     order.
 
     model: what ``load`` takes, a Graph, or a Result. It is optimized first unless that was done (a Result, and its
-    graph) or ``optimize=False``; ``assume``, ``rules`` and ``limits`` are those of ``egshape.optimize``, ``format``
-    that of ``egshape.load``.
+    graph) or ``optimize=False``; ``assume``, ``rules``, ``trust_rules`` and ``limits`` are those of
+    ``egshape.optimize``, ``format`` that of ``egshape.load``.
     target: ``llvm`` gives a ``runtime.CompiledFunction`` that uses up to ``threads`` threads; ``cuda`` a
     ``CudaFunction`` for devices of ``architectures``, such as ``("sm_80", "sm_90")``; ``interpret`` a ``Compiled``. By
     default ``llvm``, or ``interpret`` with a warning where llvmlite is not installed or cannot compile an op.
@@ -268,7 +270,7 @@ def compile(
     """
     _check_options(target, facts, architectures)
     if not versions and not observe:
-        graph = _graph(model, optimize, assume, rules, limits, format)
+        graph = _graph(model, optimize, assume, rules, limits, format, trust_rules)
         if expand_signature:
             graph = with_sizes(graph)
         return compile_graph(graph, target, threads, facts, architectures)
@@ -286,7 +288,7 @@ def compile(
     weights: Interned = {}  # of all versions
 
     def made(*more: str) -> Any:
-        each = _graph(source, optimize, (*facts_given(assume), *more), rules, limits, None)
+        each = _graph(source, optimize, (*facts_given(assume), *more), rules, limits, None, trust_rules)
         return compile_graph(each, target, threads, facts, architectures, weights)
 
     given = source.graph if isinstance(source, Result) else source
@@ -304,6 +306,7 @@ def _graph(
     rules: str | Sequence[str],
     limits: Limits | None,
     format: str | None,
+    trust_rules: bool,
 ) -> Graph:
     """The graph of what is given to ``compile``, optimized if it is to be."""
     asked = bool(assume or rules or limits)
@@ -319,7 +322,8 @@ def _graph(
         graph = model if isinstance(model, Graph) else load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph
-    result = optimize(graph, assume, rules, limits, allow_larger=True)  # what a file counts is not what runs
+    # What a file counts is not what runs.
+    result = optimize(graph, assume, rules, limits, allow_larger=True, trust_rules=trust_rules)
     if result.report.status == "fallback":
         for note in result.report.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)

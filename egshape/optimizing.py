@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NoReturn, get_args
 
-from egshape.attempts import Job, attempt_all, own_rules
+from egshape.attempts import Dropped, Job, attempt_all, own_rules
 from egshape.branches import without_decided
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
@@ -34,6 +34,7 @@ from egshape.reasons.explain_value import History
 from egshape.report import Changes, Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
+from egshape.rulebook import beforehand
 from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
@@ -145,12 +146,14 @@ def optimize(
     explain: bool = True,
     decide: Decide = "both",
     share_layers: bool = False,
+    trust_rules: bool = False,
     tracer: Tracer | None = None,
 ) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
 
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
-    or names (of an installed package, `acme.fuse`); they are checked first.
+    or names (of an installed package, `acme.fuse`); they are checked first, and each is tried: one that is wrong, or
+    cannot be tried, is left out with a note, unless trust_rules is given.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. prefer: "cost" lets the file grow (a check
     is several statements of StableHLO) where that saves 1 % of the cost at the likely sizes, "size" never;
@@ -170,20 +173,22 @@ def optimize(
         '4 ops -> 2 ops'
     """
     rules = tuple(map(str, several(rules)))
-    with size_functions(rules) as functions:
+    limits, tracer = limits or Limits(), tracer or Tracer()
+    left_out: tuple[Dropped, ...] = ()
+    if rules and not trust_rules:
+        left_out, limits = _tried(rules, limits, tracer)
+    with size_functions(rules, frozenset(each.rule for each in left_out)) as functions:
         user = Facts.parse(*facts_given(assume), assumed=True)
         implied: tuple[Relation, ...] = ()
         if facts is not None:
             facts, implied = facts.apart()
             user = facts.merge(user)
-        limits = limits or Limits()
         if prefer not in get_args(Prefer):
             raise InvalidInput(f"prefer is {prefer!r}", hint=f"give one of {', '.join(get_args(Prefer))}")
         larger = Larger(allow_larger, prefer, checks == "nodes")
-        asked = _Asked(rules, limits, validate, refine_signature, larger, explain, decide, share_layers)
+        asked = _Asked(rules, limits, validate, refine_signature, larger, explain, decide, share_layers, left_out)
         with assuming(user):
             graph = load(model)
-        tracer = tracer or Tracer()
         result = _optimized(graph, user, asked, tracer)
         if foreign := _not_implied(result, implied):
             result = _optimized(graph, user.with_relations(foreign), asked, tracer)
@@ -214,6 +219,15 @@ class Larger:
         return Measure(CostModel(likely), self.prefer, self.checks)
 
 
+def _tried(rules: Sequence[str], limits: Limits, tracer: Tracer) -> tuple[tuple[Dropped, ...], Limits]:
+    """The rules that are not used, as their trials say, and the limits with the time that is left."""
+    started = time.monotonic()
+    with tracer.stage("try rules"), size_functions(rules):
+        left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())
+    spent = time.monotonic() - started
+    return left_out, replace(limits, seconds=None if limits.seconds is None else limits.seconds - spent)
+
+
 @dataclass(frozen=True)
 class _Asked:
     """How a graph is to be optimized."""
@@ -226,6 +240,8 @@ class _Asked:
     explain: bool
     decide: Decide
     share_layers: bool
+    left_out: tuple[Dropped, ...] = ()
+    """Rules that are not used, as their trials say."""
 
 
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
@@ -296,7 +312,7 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         asked.decide,
         share_layers=asked.share_layers,
     )
-    done, dropped = attempt_all(job, tracer)
+    done, dropped = attempt_all(job, tracer, asked.left_out)
     for left_out in dropped:
         tracer.note(str(left_out))
     for stop in done.outcome.stops:
@@ -365,8 +381,15 @@ def _optimized_function(graph: Graph, asked: _Asked, started: float, tracer: Tra
     if left is not None and left <= 0:
         tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
         return graph
-    limits = replace(limits, seconds=left)
-    found = optimize(graph, (), asked.rules, limits, validate=asked.validate, explain=False, decide=asked.decide)
+    alike = replace(
+        asked,
+        limits=replace(limits, seconds=left),
+        refine_signature=False,
+        allow_larger=False,
+        explain=False,
+        share_layers=False,
+    )
+    found = _optimized(graph, Facts(), alike, Tracer())
     ops = found.report.ops
     if ops.after != ops.before:
         tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")

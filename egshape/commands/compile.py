@@ -30,6 +30,7 @@ from egshape.commands.options import (
     RulesOpt,
     SecondsOpt,
     ShareLayersOpt,
+    TrustRulesOpt,
 )
 from egshape.commands.terminal import put
 from egshape.errors import EgshapeError
@@ -78,6 +79,7 @@ def compile(
     facts: FactsOpt = None,
     likely: LikelyOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     seconds: SecondsOpt = None,
     nodes: NodesOpt = None,
     memory: MemoryOpt = None,
@@ -150,7 +152,15 @@ def compile(
         if not no_optimize:
             limits = limits_of(seconds, nodes, memory)
             trusted = [*(assume or ()), *more]
-            each = optimized(graph, trusted, facts=known, rules=rules, limits=limits, share_layers=share_layers).graph
+            each = optimized(
+                graph,
+                trusted,
+                facts=known,
+                rules=rules,
+                trust_rules=trust_rules,
+                limits=limits,
+                share_layers=share_layers,
+            ).graph
         if expand_signature:
             each = with_sizes(each)
         if target is Native.cuda:

@@ -44,6 +44,7 @@ from egshape.commands.options import (
     SecondsOpt,
     ShareLayersOpt,
     Target,
+    TrustRulesOpt,
     VerboseOpt,
 )
 from egshape.commands.summary import before, lines, with_file
@@ -64,6 +65,7 @@ def optimize(
     facts: FactsOpt = None,
     likely: LikelyOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     report: Annotated[Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")] = None,
     strict_rules: Annotated[
         bool, typer.Option("--strict-rules", help="Exit with 1 where a rule of yours failed and was left out.")
@@ -134,6 +136,7 @@ def optimize(
         assume,
         facts=read_facts(facts, likely),
         rules=rules,
+        trust_rules=trust_rules,
         limits=limits_of(seconds, nodes, memory),
         validate=not no_validate,
         refine_signature=refine_signature,

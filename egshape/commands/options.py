@@ -78,6 +78,9 @@ RulesOpt = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="F.egg", help="A ruleset of your own; may be repeated."),
 ]
+TrustRulesOpt = Annotated[
+    bool, typer.Option("--trust-rules", help="Use rules of yours untried; else those that prove wrong are left out.")
+]
 OpsOpt = Annotated[
     list[Path] | None,
     typer.Option("--ops", metavar="F.py", help="A Python file that declares custom ops; it is run. May be repeated."),

@@ -291,6 +291,9 @@ class Context:
             return Verdict(apart, INTERVAL, world.used)
         return None
 
+    def _nonnegative(self, dim: Dim) -> bool:
+        return self._world.nonnegative(dim) or nonnegative_by_remainders(dim, self._world.at_least)
+
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:
         """(true, false) at some admitted sizes among a few."""
         names = relation.symbols()

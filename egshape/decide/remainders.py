@@ -1,6 +1,6 @@
 """Signs of products of remainders: each ``h // k`` is replaced by its definition, h = k*q + r with 0 <= r < k.
 
-Written out, ``(a % n)*(b % n)`` is a difference of products of which no term tells the sign; in q and r it is ``r*s``."""
+Written out, ``(a % n)*(b % n)`` is a sum of products whose signs differ; in quotients and remainders it is ``r*s``."""
 
 from __future__ import annotations
 

@@ -120,8 +120,9 @@ class Describer:
         settle: Callable[[Dim], Dim],
         makes: frozenset[str] = frozenset(),
     ) -> None:
-        """``settle`` makes a size simpler by what is known where the block is entered. ``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
-        ``at_most`` whether one size surely is no larger than another. ``makes``: ops whose types are inferred here."""
+        """``settle`` makes a size simpler by what is known where the block is entered. ``fits`` says whether a size
+        surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped, ``at_most`` whether one size surely
+        is no larger than another. ``makes``: ops whose types are inferred here."""
         self.encoder = encoder
         self._fits = fits
         self._at_most = at_most
@@ -270,7 +271,7 @@ class Describer:
         shape_of = snapshot.mapping("ShapeOf")
         for x, axes, _ in snapshot.table("transpose"):
             shape = shapes.get(shape_of.get(x, -1), ())
-            if shape and moves_units(shape, axes):
+            if shape and sorted(axes) == list(range(len(shape))) and moves_units(shape, axes):
                 key = ("in_unit_moves", self.encoder.shape(shape), self.encoder.axes(axes))
                 if key not in self._named:
                     self._named.add(key)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from egshape.egraph.budget import STEPS, Budget, Growth, Phase, Saturation, StepReport
@@ -27,7 +27,7 @@ from egshape.egraph.worker import REFUSED
 from egshape.errors import EgshapeError, EngineFault, InternalError
 from egshape.limits import LimitReached, resident_mb
 from egshape.rulelang.piece import Piece
-from egshape.rulelang.sexpr import List, read_lists
+from egshape.rulelang.sexpr import Atom, List, read_lists
 
 Cell = int | float | str
 
@@ -48,8 +48,22 @@ class _Command:
 
 @lru_cache(maxsize=4096)
 def _read(piece: Piece) -> tuple[tuple[List, _Command], ...]:
-    commands = read_lists(piece.text, piece.where or "<program>")
+    commands = map(_own_names, read_lists(piece.text, piece.where or "<program>"))
     return tuple((command, _Command(str(command), piece.where or str(command.at))) for command in commands)
+
+
+def _own_name(ruleset: str) -> str:
+    """What egglog calls a ruleset: by its own name it would hide a variable of some rule, such as `v2`."""
+    return ruleset if "." in ruleset or "/" in ruleset else f"{ruleset}."
+
+
+def _own_names(command: List) -> List:
+    """The command with the ruleset that it declares, or is of, as egglog calls it."""
+    items = [*command.items[:1]]
+    for before, item in pairwise(command.items):
+        named = isinstance(before, Atom) and before.text in ("ruleset", ":ruleset") and isinstance(item, Atom)
+        items.append(Atom(_own_name(str(item)), item.at) if named else item)
+    return List(tuple(items), command.at)
 
 
 class Engine:
@@ -171,7 +185,7 @@ class Engine:
         instead, the process is made anew, and those steps were not done."""
         try:
             for ruleset in rulesets:
-                self._ahead.append(("step", ruleset))
+                self._ahead.append(("step", _own_name(ruleset)))
                 self._worker.send(self._ahead[-1])
         except WorkerLost:  # the next request finds it so, too
             self._ahead.clear()
@@ -181,7 +195,7 @@ class Engine:
 
         Raises LimitReached where it was ended at a limit, EngineFault where the engine failed in it; the e-graph is
         as it was before the step then."""
-        updated, matches, seconds, sizes = self._change("step", ruleset, allowance=allowance)
+        updated, matches, seconds, sizes = self._change("step", _own_name(ruleset), allowance=allowance)
         report = StepReport(ruleset, updated, matches, seconds, self._nodes(sizes))
         self._steps.append((len(self._journal), report.nodes))
         return report

@@ -148,6 +148,22 @@ def states(rule: Rule) -> bool:
     return any(head.startswith(STATES) for head in _heads(_actions(rule)))
 
 
+def fills(rule: Rule) -> bool:
+    """Whether a rule fills tables of its author only, so that by itself it says nothing of sizes or tensors."""
+    actions = _actions(rule)
+    if rule.command.head != "rule" or not isinstance(actions, List):
+        return False
+    known = program().rules.scheme.signatures
+    written = [_written(each) for each in actions.items if isinstance(each, List) and each.head != "let"]
+    return bool(written) and not any(name in known or name in ("union", "subsume", "delete") for name in written)
+
+
+def _written(action: List) -> str:
+    """What an action writes to: a function that it sets, or the table that it names."""
+    target = action.items[1] if action.head == "set" else action
+    return target.head if isinstance(target, List) else ""
+
+
 def _made(rules: Iterable[Rule]) -> frozenset[str]:
     names = {decl.name for decl in REGISTRY if has_constructor(decl)}
     return frozenset(head for rule in rules for head in _heads(_actions(rule)) if head in names)

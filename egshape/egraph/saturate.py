@@ -46,7 +46,7 @@ _RARELY_LOOKED_AT = frozenset(
 )
 """Large tables of which a round of the exchange reads none, or one where it finds a reason to."""
 
-_LOAD = ("load", "load", "prelude.shape")
+_LOAD = ("prelude.load", "prelude.load", "prelude.shape")
 """The steps that turn rows into terms: axis lists first, then the terms that hold them."""
 
 SIZE_STEPS = 400

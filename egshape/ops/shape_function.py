@@ -80,12 +80,6 @@ def _known() -> Context | None:
         return None
 
 
-def assumed(relation: Relation) -> bool | None:
-    """Whether a relation holds by what programs that are read here may take; None where that does not say."""
-    known = _known()
-    return None if known is None else {"proved": True, "refuted": False}.get(known.decide(relation))
-
-
 class Operand:
     """An operand's type as a shape function sees it."""
 

@@ -10,7 +10,7 @@ from egshape.frontends.onnx.emit_scope import Names
 from egshape.frontends.onnx.node import STANDARD, graphs_of, nodes_in
 
 ONE_AXIS = 13
-"""The opset since which a softmax is over one axis; before, it is one of the rows of a matrix, into which x is flattened."""
+"""The opset since which a softmax is over one axis; before, it is over the rows of x flattened to a matrix."""
 
 ZEROS = 14
 """The opset since which Reshape can take sizes of 0 as they are."""

@@ -52,7 +52,7 @@ def test_one_program_for_each_dtype(dtype: str) -> None:
 
 def test_the_same_word_is_the_same_dtype() -> None:
     matmul = egshape.fn("x: d[n, k]", "y: d[k, m]", target="interpret")(lambda x, y: x @ y)
-    with pytest.raises(TypeMismatch, match="is i32, where d.* and d is f32 by argument x"):
+    with pytest.raises(TypeMismatch, match=r"is i32, where d.* and d is f32 by argument x"):
         matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "i4"))
     assert not matmul.admits(np.ones((2, 3), "f4"), np.ones((3, 4), "i4"))
 

@@ -17,7 +17,6 @@ from egshape.frontends.onnx.registry import Fork, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, rebuilt
 from egshape.ir.graph import Block, Value
-from egshape.ops.shape_function import assumed
 
 
 def subgraph(s: Scope, graph: GraphProto, operands: list[Operand]) -> list[Operand]:
@@ -43,9 +42,8 @@ def if_(s: Scope, node: Node, condition: Value) -> list[Operand]:
     array, known = s.array(condition), s.items(condition)
     if array is not None and array.size == 1:
         return subgraph(nested(s), branches[0 if bool(array.reshape(-1)[0]) else 1], [])
-    holds = assumed(known[0]) if known and isinstance(known[0], Relation) else known[0] if known else None
-    if isinstance(holds, bool):
-        return subgraph(nested(s), branches[0 if holds else 1], [])
+    if known and isinstance(known[0], bool):
+        return subgraph(nested(s), branches[0 if known[0] else 1], [])
     blocks: list[Block] = []
     forms: list[tuple[Form, ...]] = []
     for graph in branches:
