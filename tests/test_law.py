@@ -98,6 +98,7 @@ LAYERS = [
             "choice",
             "equality",
             "editor",
+            "torch",
         ],
     ),
 ]
