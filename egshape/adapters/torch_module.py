@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType
 from typing import Any
 
-from egshape.adapters.torch_arguments import arguments_of, by_argument
+from egshape.adapters.torch_arguments import arguments_of, by_argument, leaves
 from egshape.adapters.torch_compile import Options, backend, note
 from egshape.errors import CheckFailed
 from egshape.frontends.torch.stand_ins import STANDS_FOR, standing
@@ -129,9 +129,10 @@ class CompiledModule:
         wanted = by_argument(self._shapes, list(given))
         found = []
         for place, (name, value) in enumerate(given.items()):
-            # torch calls an argument of its own modules by its place
-            for root in (f"L['{name}']", f"L['args'][{place}]", f"L['kwargs']['{name}']"):
-                found += [f"{path}:{axis}" for path, axes in _open_axes(value, wanted.get(name), root) for axis in axes]
+            for path, _, axes in leaves(value, wanted.get(name), ""):
+                # torch calls an argument of its own modules by its place
+                for root in (f"L['{name}']", f"L['args'][{place}]", f"L['kwargs']['{name}']"):
+                    found += [f"{root}{path}:{axis}" for axis in axes]
         return ",".join(found)
 
 
@@ -143,23 +144,6 @@ def _called(module: Any) -> Callable[..., Any]:
         return module(*args, **kwargs)
 
     return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
-
-
-def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int]]]:
-    """The open axes of the tensors of an argument, which torch names by the path to them."""
-    import torch
-
-    if spec is None:
-        return
-    if isinstance(value, torch.Tensor):
-        axes = dict(spec) if isinstance(spec, Mapping) else dict(enumerate(spec))
-        yield path, [axis % value.dim() for axis, each in axes.items() if each is not None]
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _open_axes(each, spec.get(key), f"{path}[{key!r}]")
-    elif isinstance(value, list | tuple):
-        for place, (each, one) in enumerate(zip(value, spec, strict=True)):
-            yield from _open_axes(each, one, f"{path}[{place}]")
 
 
 @contextmanager

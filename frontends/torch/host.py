@@ -29,13 +29,18 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         raise Unsupported(f"{target} has no lowering", where=str(s.location))
-    operands: list[Value] = []
-    payload = payload_of(s, node, args, options, operands)
     vals = node.meta.get("val")
+    if isinstance(vals, torch.SymInt):
+        size = size_of(vals, s.program.sizes)
+        if size is None:
+            raise Unsupported(f"{target} gives a size that no tensor has", where=str(s.location))
+        return size
     several = list(vals) if isinstance(vals, list | tuple) else [vals]
     if not several or any(not isinstance(each, torch.Tensor | torch.SymInt | None) for each in several):
         raise Unsupported(f"a result of {target} is no tensor", where=str(s.location))
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
+    operands: list[Value] = []
+    payload = payload_of(s, node, args, options, operands)
     attrs = {
         "target": str(target),
         "call": call_of("torch.trusting" if _trusts(s, target, operands) else "torch", payload.encode()),
