@@ -399,7 +399,12 @@ def _call(node: Any) -> Call:
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
     dtypes, ranks = tuple(dtype_of(each.dtype) for each in tensors), tuple(each.dim() for each in tensors)
     symbols = tuple(each.node.expr for each in several if isinstance(each, torch.SymInt))
-    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks)
+    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks, _used(node))
+
+
+def _used(node: Any) -> frozenset[int]:
+    items = [each for each in node.users if each.target is operator.getitem]
+    return frozenset(each.args[1] for each in items if each.users)
 
 
 def _promoted(node: Any) -> str:

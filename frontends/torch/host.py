@@ -16,8 +16,16 @@ from egshape.ir.graph import Value
 from egshape.ir.types import is_integer
 from egshape.ops.host import UNKNOWN, call_of
 
-_TRUSTING = frozenset(("ormqr.default", "fractional_max_pool2d.default", "fractional_max_pool3d.default"))
-"""Ops that take floats as they come (reflectors, places of windows), and write to wrong memory for others. All that
+_TRUSTING = frozenset(
+    (
+        "_embedding_bag.default",
+        "embedding_dense_backward.default",
+        "fractional_max_pool2d.default",
+        "fractional_max_pool3d.default",
+        "ormqr.default",
+    )
+)
+"""Ops that take reflectors, places of windows or offsets as they come, and write to wrong memory for others. All that
 take integers and are no plain ops do so until shown otherwise: gradients of pools trust the places that they saved."""
 
 

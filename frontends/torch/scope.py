@@ -64,6 +64,8 @@ class Call:
     """Of a result that is a size: torch's symbol."""
     ranks: tuple[int, ...] = ()
     """Of the results that are tensors."""
+    used: frozenset[int] = frozenset()
+    """Which of several results something reads."""
 
 
 class Scope:
