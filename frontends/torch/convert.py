@@ -187,7 +187,8 @@ class Reader:
         if isinstance(val, torch.SymInt):
             value = builder.arg(name, "i64", ())
             self.given.append(value)
-            (size,) = self.scope.sizes(self.scope.one("reshape", (value,), shape=(const(1),)), name, signed=True)
+            vector = self.scope.one("reshape", (value,), shape=(const(1),))
+            (size,) = self.scope.sizes(vector, name, signed=not _is_size(val))
             self.scope.program.sizes.setdefault(val.node.expr, size)
             return size
         if val is None or isinstance(val, bool | int | float | str):
@@ -400,6 +401,12 @@ def _call(node: Any) -> Call:
     dtypes, ranks = tuple(dtype_of(each.dtype) for each in tensors), tuple(each.dim() for each in tensors)
     symbols = tuple(each.node.expr for each in several if isinstance(each, torch.SymInt))
     return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks, _used(node))
+
+
+def _is_size(val: Any) -> bool:
+    """Whether torch knows of a ``SymInt`` that it is not negative."""
+    held = val.node.shape_env.var_to_range.get(val.node.expr)
+    return held is not None and (low := _bound(held.lower)) is not None and low >= 0
 
 
 def _used(node: Any) -> frozenset[int]:
