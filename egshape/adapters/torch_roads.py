@@ -9,6 +9,7 @@ from typing import Any
 from egshape.adapters.torch_arguments import arguments_of, axis_of, leaves
 from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.torch.axes import Places
+from egshape.frontends.torch.nonempty import nonempty
 from egshape.frontends.torch.quiet import quiet
 from egshape.frontends.torch.stand_ins import standing
 from egshape.ir.arrays import unread
@@ -141,6 +142,12 @@ def _unbacked(asked: Asked) -> Any:
         return torch.export.export(marked.model, marked.args, marked.kwargs, strict=True)
 
 
+def _nonempty(asked: Asked) -> Any:
+    """Sizes without a value of which torch takes it that they are not 0."""
+    with nonempty():
+        return _unbacked(asked)
+
+
 def _oblivious(asked: Asked) -> Any:
     """Sizes with a value that torch treats as if they could be 0 and 1; where it cannot there is a guard."""
     import torch.fx.experimental._config as settings
@@ -180,6 +187,7 @@ def _opened(value: Any, spec: Any, where: str) -> Any:
 
 _ROADS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (_unbacked, "", ()),
+    (_nonempty, "torch asks whether inputs are empty ({0}): sizes of 0 are looked at apart", (0,)),
     (_oblivious, "torch could not trace sizes without a value ({0}): a guard of its own may refuse some sizes", (0,)),
     (_plain, "torch decides what happens at sizes below 2 ({0})", (1, 0)),
 )

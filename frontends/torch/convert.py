@@ -18,6 +18,7 @@ from egshape.frontends.torch import composites, guards, host, ops  # noqa: F401 
 from egshape.frontends.torch.axes import Axis, Places, label_of, linear
 from egshape.frontends.torch.held import NEW, Held
 from egshape.frontends.torch.higher import HIGHER
+from egshape.frontends.torch.nonempty import nonempty
 from egshape.frontends.torch.registry import COMPOSITES, HANDLERS, NoLowering
 from egshape.frontends.torch.scope import Call, Program, Scope
 from egshape.frontends.torch.stand_ins import FILE, as_themselves
@@ -61,7 +62,7 @@ def read(
     Raises EgshapeError for what has no graph, naming the node and the model's line."""
     program = Program(whole=whole)
     scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
-    decomposed = exported.run_decompositions(dict(_table()))
+    decomposed = _decomposed(exported)
     as_themselves(decomposed)
     reader = Reader(decomposed, scope)
     reader.inputs(places or {}, held or Facts(), trained=trained)
@@ -72,6 +73,22 @@ def read(
     facts = _with(held or Facts(), facts_of(reader.given, program), body)
     metadata = {"format": "torch", "host_calls": tuple(program.hosted), "notes": tuple(notes)}
     return Graph(name, body, tuple(names), facts, metadata, own=Held(reader.state))
+
+
+def _decomposed(exported: Any) -> Any:
+    """A program in terms of the declared ops. Some decompositions ask whether a tensor is empty, and give as many elements
+    of an empty one as of others. Raises Unsupported with torch's reason."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    try:
+        try:
+            return exported.run_decompositions(dict(_table()))
+        except GuardOnDataDependentSymNode:
+            with nonempty():
+                return exported.run_decompositions(dict(_table()))
+    except (RuntimeError, AssertionError) as error:  # torch's own are of these
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise Unsupported(f"torch does not decompose the program: {reason}", hint="see torch's message") from None
 
 
 def _with(held: Facts, found: Facts, body: Block) -> Facts:
