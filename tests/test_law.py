@@ -99,6 +99,7 @@ LAYERS = [
             "choice",
             "equality",
             "editor",
+            "torch",
         ],
     ),
 ]
