@@ -121,8 +121,8 @@ class Describer:
         makes: frozenset[str] = frozenset(),
     ) -> None:
         """``settle`` makes a size simpler by what is known where the block is entered. ``fits`` says whether a size
-        surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped, ``at_most`` whether one size surely
-        is no larger than another. ``makes``: ops whose types are inferred here."""
+        surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped, ``at_most`` whether one size
+        surely is no larger than another. ``makes``: ops whose types are inferred here."""
         self.encoder = encoder
         self._fits = fits
         self._at_most = at_most
