@@ -385,7 +385,7 @@ def _optimized_function(graph: Graph, asked: _Asked, started: float, tracer: Tra
         asked,
         limits=replace(limits, seconds=left),
         refine_signature=False,
-        allow_larger=False,
+        larger=replace(asked.larger, allowed=False),
         explain=False,
         share_layers=False,
     )

@@ -100,7 +100,9 @@ def _axes(tensor: Any, spec: Any, where: str) -> dict[int, Any]:
 
 
 def _is_open(entry: Any) -> bool:
-    return not (entry is None or isinstance(entry, int) or getattr(getattr(entry, "type", None), "name", "") == "STATIC")
+    return not (
+        entry is None or isinstance(entry, int) or getattr(getattr(entry, "type", None), "name", "") == "STATIC"
+    )
 
 
 def _check_entry(entry: Any, size: int, where: str) -> None:

@@ -60,9 +60,7 @@ class Exported:
 def exported(asked: Asked) -> Exported:
     """The graph of the first road that torch can go and that can be read. Raises Unsupported with torch's reason if
     there is none."""
-    places = {
-        (place, axis): axis_of(spec) for place, (_, axes) in enumerate(asked.flat) for axis, spec in axes.items()
-    }
+    places = {(place, axis): axis_of(spec) for place, (_, axes) in enumerate(asked.flat) for axis, spec in axes.items()}
     failed: list[str] = []
     unread: EgshapeError | None = None
     for road, note, silent in _ROADS:
@@ -180,7 +178,8 @@ def _opened(value: Any, spec: Any, where: str) -> Any:
         return {key: _opened(each, (spec or {}).get(key), where) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(
-            _opened(each, one, where) for each, one in zip(value, list(spec) if spec else [None] * len(value), strict=True)
+            _opened(each, one, where)
+            for each, one in zip(value, list(spec) if spec else [None] * len(value), strict=True)
         )
     return None
 

@@ -185,7 +185,9 @@ class Reader:
         """What s is where ``factor * s + offset`` is the size of an axis, which then is asked to be such a size."""
         if factor != 1:
             rest = Relation("==", mod(size, factor), const(offset % factor))
-            self.asked.append((rest, f"a size divided by {factor} leaves {{0}}, the program takes those that leave {{1}}"))
+            self.asked.append(
+                (rest, f"a size divided by {factor} leaves {{0}}, the program takes those that leave {{1}}")
+            )
         if offset > 0:
             self.asked.append((Relation("<=", const(offset), size), "a size is {1}, the program takes {0} or more"))
         return floordiv(size - offset, factor)
