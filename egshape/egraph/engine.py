@@ -36,8 +36,11 @@ _TAKEN = re.compile(r"(?:Primitive|Sort) (\S+) already declared")
 _MAX_IDLE_ENGINES = 4
 
 _UNDO_SECONDS = 0.25
-_IDLE_MB = 512
-"""What an engine that waits for its next use may take to get there, and may hold."""
+_UNDO_MB = 512
+"""What an engine may take to get ready for its next use."""
+_GROWN_MB = 24
+"""What an engine that waits for its next use may hold beside its program. egglog keeps some memory of each e-graph for
+as long as its process runs (0.6 to 2.4 MB measured), so a service that optimizes many models needs new processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Engine:
         try:
             self._once("new")
             self._declare([command for piece in pieces for command in self._commands(piece)])
+            self._loaded_mb = resident_mb(self._worker.pid)
         except BaseException:
             self.close()
             raise
@@ -147,14 +151,15 @@ class Engine:
     def undone(self) -> bool:
         """Close all scopes, for the next borrower; False where the engine is better dropped: it is dead, slow to undo
         what was done in it, or holds much memory."""
-        self.allowance = Allowance(time.monotonic() + _UNDO_SECONDS, resident_mb() + _IDLE_MB)
+        self.allowance = Allowance(time.monotonic() + _UNDO_SECONDS, resident_mb() + _UNDO_MB)
         try:
             while self._opened and not self.dead:
                 self.pop()
         except (EgshapeError, LimitReached):  # what was found in it is whole: the borrower has it already
             return False
         self.allowance = Allowance()
-        return not self.dead and self._worker.usable and resident_mb(self._worker.pid) <= _IDLE_MB
+        grown = resident_mb(self._worker.pid) - self._loaded_mb
+        return not self.dead and self._worker.usable and grown <= _GROWN_MB
 
     @contextmanager
     def scope(self) -> Iterator[Engine]:
@@ -538,6 +543,7 @@ class EnginePool:
     def _give(self, program: tuple[Piece, ...], engine: Engine) -> None:
         if not engine.undone():
             engine.close()
+            self.prepare()
             return
         with self._lock:
             self._idle.append((program, engine))
