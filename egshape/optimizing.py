@@ -16,7 +16,7 @@ from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
 from egshape.egraph.cost import CostModel
 from egshape.egraph.snapshot import without_collecting
-from egshape.errors import InvalidInput
+from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts, facts_given, several
 from egshape.frontends.registry import of_graph
 from egshape.inner import settled
@@ -38,6 +38,7 @@ from egshape.rulebook import beforehand
 from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
+from egshape.wraps import bounds_of_starts
 
 _SHOWN = 3
 """How many values a note names."""
@@ -192,7 +193,26 @@ def optimize(
         result = _optimized(graph, user, asked, tracer)
         if foreign := _not_implied(result, implied):
             result = _optimized(graph, user.with_relations(foreign), asked, tracer)
+        result = _without_wrapping(result, user, asked, tracer)
         return replace(result, functions=functions)
+
+
+def _without_wrapping(result: Result, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
+    """The result with checks that starts of windows do not wrap, where it costs less with them."""
+    inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
+    bounds = [each for each in dict.fromkeys(bounds_of_starts(result.optimized)) if each.symbols() <= inputs]
+    if not bounds or result.report.status != "saturated":
+        return result
+    inner = Tracer(tracer.on_stage, tracer.keep_events)
+    try:
+        again = _optimized(result.source, user.with_relations(bounds), asked, inner)
+    except EgshapeError:
+        return result
+    measure = asked.larger.measure(result.optimized.likely)
+    if not measure.gains(measure.of(result.graph), measure.of(again.graph)):
+        return result
+    inner.note(f"checked, since sizes that wrap would be other ones: {'; '.join(map(str, bounds))}")
+    return _told(again, tracer, inner)
 
 
 def _not_implied(result: Result, statements: Sequence[Relation]) -> list[Relation]:
@@ -276,6 +296,11 @@ def _taken(result: Result, left: Sequence[str], tracer: Tracer, inner: Tracer) -
     """A result in which nodes stay as they came, with what was noted on the way there."""
     shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} others" if len(left) > _SHOWN else "")
     inner.note(f"left as they were, since they would be written larger: {shown}")
+    return _told(result, tracer, inner)
+
+
+def _told(result: Result, tracer: Tracer, inner: Tracer) -> Result:
+    """A result with what was noted on the way to it, after what was there before."""
     tracer.notes[:], tracer.events[:], tracer.stages[:] = inner.notes, inner.events, [*tracer.stages, *inner.stages]
     stages = tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages)
     return replace(result, report=result.report.model_copy(update={"notes": tuple(inner.notes), "stages": stages}))

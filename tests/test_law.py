@@ -81,6 +81,7 @@ LAYERS = [
             "places",
             "annotate",
             "annotation",
+            "wraps",
             "reasons",
             "compiling",
             "show",

@@ -18,12 +18,12 @@ from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
 from egshape.hints import option
 from egshape.ir.graph import Graph, Op, Value, blocks_of, dims_of, relation_of
-from egshape.ir.types import integer_range, is_integer
 from egshape.ops import REGISTRY
 from egshape.optimizing import Result, optimize
 from egshape.pipeline import entry_facts
 from egshape.reasons.replay import Key, key_of
 from egshape.report import AdviceRow, AdviceTable
+from egshape.wraps import bounds_of_starts
 
 TRIALS = 40
 SECONDS = 30.0
@@ -230,7 +230,13 @@ def candidates(result: Result) -> Iterator[Relation]:
     inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
     seen: set[Key] = set()
     equal = [fact for shapes in _meeting(result.source) for fact in _pairs(shapes)]
-    for fact in (*from_checks(result), *_starts(result), *equal, *_multiples(result.source), *_not_one(result)):
+    for fact in (
+        *from_checks(result),
+        *bounds_of_starts(result.optimized),
+        *equal,
+        *_multiples(result.source),
+        *_not_one(result),
+    ):
         key = key_of(fact)
         if key in seen or not fact.symbols() or not fact.symbols() <= inputs:
             continue
@@ -251,19 +257,6 @@ def _together(result: Result, single: Sequence[Relation]) -> Iterator[tuple[Rela
         if len(wanted) > 1 and keys not in seen:
             seen.add(keys)
             yield wanted
-
-
-def _starts(result: Result) -> Iterator[Relation]:
-    """Bounds under which the starts of windows that are left do not wrap: a start that shape code computes, of two
-    sizes or more."""
-    for scope in result.optimized.outcome.scopes:
-        for op in scope.block.ops:
-            for dtype, elements in ((value.type.dtype, scope.elements.get(value)) for value in op.operands):
-                if REGISTRY[op.name].family != "indexing" or elements is None or not is_integer(dtype):
-                    continue
-                most = const(integer_range(dtype)[1])
-                sums = (each for each in elements.reshape(-1) if isinstance(each, Dim) and len(each.symbols()) > 1)
-                yield from (Relation("<=", each, most) for each in sums)
 
 
 def _kept(result: Result) -> list[Check]:
