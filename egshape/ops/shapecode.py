@@ -465,8 +465,8 @@ def _within(dim: Dim, low: int, high: int) -> bool:
     context = Context()
     for name in dim.symbols():
         context.assume(Relation("<=", symbol(name), const(AXIS)))
-    least, most = context.bounds(dim)
-    return least is not None and least >= low and most is not None and most <= high
+    ends = Relation("<=", const(low), dim), Relation("<=", dim, const(high))
+    return all(context.decide(end) == "proved" for end in ends)
 
 
 def _folded(op: Elementwise, dtype: str, items: Sequence[Dim], attrs: Mapping[str, Any]) -> Element:

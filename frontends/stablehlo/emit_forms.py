@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, const, floordiv, symbol
-from egshape.frontends.stablehlo.emit_nests import clamped, nested
+from egshape.frontends.stablehlo.emit_nests import is_told_apart, nested, written
 from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ir.types import TensorType
 
@@ -72,8 +72,8 @@ class _Writer:
         is_nested = op in self.nests
         if operands != op.operands or regions:
             op = replace(op, operands=operands, regions=regions)
-        if is_nested:
-            yield from clamped(op)
+        if is_nested or is_told_apart(op):
+            yield from written(op, clamps=is_nested)
         else:
             yield _with_fixed_padding(op) if op.name == "reduce_window" else op
 

@@ -1,4 +1,4 @@
-"""Explicit clamps of starts where windows nest.
+"""Starts of windows in a form that XLA reads right: i32 or i64, and clamped explicitly where windows nest.
 
 XLA folds a window of a window, and the update of a window that goes back to where it came from, into one whose start
 is the sum of both, but leaves their clamps out (openxla/xla#49121). Clamped starts add up to the right one."""
@@ -18,7 +18,8 @@ from egshape.ops import REGISTRY
 _MOVES = frozenset({"movement", "unary", "indexing"})
 """Families of ops through which XLA may see one window from another (a scatter of one window is an update to it)."""
 
-_INDEX = "i32"
+_PLAIN = ("i32", "i64")
+"""Dtypes of starts that XLA reads as they are."""
 
 
 def nested(block: Block) -> frozenset[Op]:
@@ -76,50 +77,67 @@ def _is_one_window(op: Op) -> bool:
     return all(size.const in (None, 1) for axis, size in enumerate(indices.dims) if axis != place)
 
 
-def clamped(op: Op) -> Iterator[Op]:
-    """The op with starts that lie where its window fits, behind what computes them."""
-    if op.name == "gather":
-        yield from _clamped_indices(op)
-        return
-    first = {"dynamic_slice": 1, "dynamic_update_slice": 2}.get(op.name)
-    if first is None:  # a slice's start is one that fits
+def is_told_apart(op: Op) -> bool:
+    """Whether XLA may read starts of an op in another way than as these integers: it takes those without a sign for
+    signed ones where it fuses, and adds those of few bits in their dtype."""
+    return bool(_data(op)) and op.name != "slice" and any(v.type.dtype not in _PLAIN for v in op.operands[_first(op) :])
+
+
+def _first(op: Op) -> int:
+    """Where the starts stand among the operands."""
+    return 2 if op.name == "dynamic_update_slice" else 1
+
+
+def written(op: Op, clamps: bool) -> Iterator[Op]:
+    """The op with starts of i32 or i64, clamped to where its window fits if so wanted, behind what computes them."""
+    if op.name == "slice":  # its start is one that fits
         yield op
         return
-    taken = [const(size) for size in op.attrs["sizes"]] if first == 1 else op.operands[1].type.dims
-    starts = []
-    for start, size, window in zip(op.operands[first:], op.operands[0].type.dims, taken, strict=True):
-        *_, last = made = _clamp(start, (size - window,))
+    first, x = _first(op), op.operands[0].type.dims
+    if op.name == "gather":
+        rooms = [[x[axis] - op.attrs["sizes"][axis] for axis in op.attrs["start_index_map"]]]
+    else:
+        taken = op.operands[1].type.dims if first == 2 else [const(size) for size in op.attrs["sizes"]]
+        rooms = [[size - window] for size, window in zip(x, taken, strict=True)]
+    operands = list(op.operands)
+    for place, room in enumerate(rooms, first):
+        made = _plain(operands[place])
+        start = made[-1].result if made else operands[place]
+        if clamps:
+            made += _clamp(start, room, op.attrs.get("index_vector_dim", 0))
         yield from made
-        starts.append(last.result)
-    yield replace(op, operands=(*op.operands[:first], *starts))
+        operands[place] = made[-1].result if made else start
+    yield replace(op, operands=tuple(operands))
 
 
-def _clamped_indices(op: Op) -> Iterator[Op]:
-    """The same of a gather: each entry of an index vector by the room along its axis."""
-    x, indices, *sizes = op.operands
-    rooms = [x.type.dims[axis] - op.attrs["sizes"][axis] for axis in op.attrs["start_index_map"]]
-    *_, last = made = _clamp(indices, rooms, op.attrs["index_vector_dim"])
-    yield from made
-    yield replace(op, operands=(x, last.result, *sizes))
+def _plain(start: Value) -> list[Op]:
+    """The ops that make integers i32 or i64, if they are neither; what is too large for a signed one stays large."""
+    dtype, ops = start.type.dtype, list[Op]()
+    if dtype in _PLAIN:
+        return ops
+    most = integer_range(dtype)[1]
+    if most > integer_range("i64")[1]:
+        limit = _constant(dtype, integer_range("i64")[1])
+        spread = _op("broadcast_in_dim", (limit.result,), {"dims": (), "shape": start.type.dims}, start.type)
+        least = _op("minimum", (start, spread.result), {}, start.type)
+        ops, start = [limit, spread, least], least.result
+    wide = "i64" if most > integer_range("i32")[1] else "i32"
+    return [*ops, _op("convert", (start,), {"dtype": wide}, TensorType(wide, start.type.dims))]
 
 
-def _clamp(start: Value, rooms: Sequence[Dim], axis: int = 0) -> list[Op]:
-    """The ops that clamp integers to [0, room]: by one room for all of them, or by one for each entry along an axis.
-    Those of few bits become i32 first: XLA adds them in their dtype, and compares with a room that wraps there."""
-    ops, dtype = [], start.type.dtype
-    if integer_range(dtype)[1] < integer_range(_INDEX)[1]:
-        dtype = _INDEX
-        ops.append(_op("convert", (start,), {"dtype": dtype}, TensorType(dtype, start.type.dims)))
-        start = ops[-1].result
-    shape = () if len(rooms) == 1 else (len(rooms),)
-    low = _op("constant", (), {"value": np.zeros((), numpy_dtype(dtype))}, TensorType(dtype, ()))
+def _clamp(start: Value, rooms: Sequence[Dim], axis: int) -> list[Op]:
+    """The ops that clamp integers to [0, room]: by one room for all of them, or by one for each entry along an axis."""
+    dtype, shape = start.type.dtype, () if len(rooms) == 1 else (len(rooms),)
     vector = TensorType(dtype, tuple(map(const, shape)))
     high = _op("dims", (), {"elements": tuple(rooms), "shape": shape, "dtype": dtype}, vector)
-    ops += [low, high]
+    ops = [_constant(dtype, 0), high]
     if shape and vector.shape != start.type.shape:
-        high = _op("broadcast_in_dim", (high.result,), {"dims": (axis,), "shape": start.type.dims}, start.type)
-        ops.append(high)
-    return [*ops, _op("clamp", (low.result, start, high.result), {}, start.type)]
+        ops.append(_op("broadcast_in_dim", (high.result,), {"dims": (axis,), "shape": start.type.dims}, start.type))
+    return [*ops, _op("clamp", (ops[0].result, start, ops[-1].result), {}, start.type)]
+
+
+def _constant(dtype: str, number: int) -> Op:
+    return _op("constant", (), {"value": np.array(number, numpy_dtype(dtype))}, TensorType(dtype, ()))
 
 
 def _op(name: str, operands: tuple[Value, ...], attrs: dict[str, object], type: TensorType) -> Op:

@@ -92,6 +92,19 @@ def test_starts_of_windows_that_nest_are_clamped(name: str, dtype: str) -> None:
         assert [a.tolist() for a in found] == [np.asarray(a).tolist() for a in wanted]
 
 
+def test_starts_without_a_sign_are_read_as_they_are() -> None:
+    """XLA alone takes 255 for -1 where it fuses the slice with what made its operand."""
+    text = _main(
+        "(%x: tensor<?xui8>, %i: tensor<ui8>) -> tensor<2xui8>",
+        "%c = stablehlo.concatenate %x, %x, dim = 0 : (tensor<?xui8>, tensor<?xui8>) -> tensor<?xui8>",
+        "%a = stablehlo.dynamic_slice %c, %i, sizes = [2] : (tensor<?xui8>, tensor<ui8>) -> tensor<2xui8>",
+        "%b = stablehlo.negate %a : tensor<2xui8>",
+        "return %b : tensor<2xui8>",
+    )
+    x = np.arange(1, 14, dtype=np.uint8)
+    assert _everywhere(text, [x, np.array(255, np.uint8)]) == [[[244, 243]]] * 4
+
+
 def test_a_window_alone_has_no_clamp() -> None:
     alone = _main(f"{_X}tensor<5xi32>".replace("I>", "i32>"), _TAKE.replace("I>", "i32>"), "return %a : tensor<5xi32>")
     assert "clamp" not in write(read(alone, "t.mlir"))
