@@ -192,3 +192,31 @@ def test_compiled_code_does_not_check_what_its_checks_imply() -> None:
     assert fn.checks == ["arg0.0 == arg1.0 or arg0.0 == 1 or arg1.0 == 1"]
     assert "f32[bcast(arg0.0, arg1.0)]" in repr(fn)
     assert [fn(np.ones(n, "f"), np.ones(m, "f")).size for n, m in ((5, 1), (1, 5), (0, 1), (3, 3))] == [5, 5, 0, 3]
+
+
+JOIN = """module attributes {{shape.lib = [@lib]}} {{
+  func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {{
+    %sa = shape.shape_of %a : tensor<?xf32> -> !shape.shape
+    %sb = shape.shape_of %b : tensor<?xf32> -> !shape.shape
+    %m = "shape.join"(%sa, %sb) : (!shape.shape, !shape.shape) -> !shape.shape
+    {0}
+  }}
+  shape.function_library @lib {{
+    func.func @same(%x: !shape.value_shape) -> !shape.shape {{
+      %0 = shape.shape_of %x : !shape.value_shape -> !shape.shape
+      return %0 : !shape.shape
+    }}
+  }} mapping {{ test.same = @same }}
+}}"""
+
+
+def test_a_join_holds_sizes_to_be_equal_where_it_is_read(tmp_path: Path) -> None:
+    """One that nobody reads may be an invalid shape. A function library is passed over."""
+    read_ = """%e = shape.to_extent_tensor %m : !shape.shape -> tensor<1xindex>
+      %r = stablehlo.dynamic_broadcast_in_dim %a, %e, dims = [0] : (tensor<?xf32>, tensor<1xindex>) -> tensor<?xf32>
+      return %r : tensor<?xf32>"""
+    for rest, texts in (("return %a : tensor<?xf32>", []), (read_, ["arg0.0 == arg1.0"])):
+        result = egshape.optimize(read(JOIN.format(rest), "join.mlir"))
+        assert [row.text for row in result.report.checks] == texts
+        assert not result.graph.ops or {op.name for op in result.graph.ops} == {"check"}
+        egshape.save(result.graph, tmp_path / "join.mlir")
