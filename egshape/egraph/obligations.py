@@ -14,10 +14,10 @@ import numpy as np
 
 from egshape.decide import reason
 from egshape.decide.context import Context, Verdict
-from egshape.decide.joined import joined_facts
 from egshape.decide.reason import FOLDED, TRUE, Believed, Given, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
+from egshape.egraph.joined import joined_sizes
 from egshape.egraph.loops import Invariants, invariants
 from egshape.egraph.twins import Twins
 from egshape.errors import Contradiction, EgshapeError
@@ -522,16 +522,9 @@ class Walker:
         self.elements.update(elements)
 
     def _joined(self, op: Op) -> None:
-        """A size of what branches give is that of one of them: it lies in one of their ranges, and has the remainder
-        that all of them have."""
-        why = Semantics(op.name, location=str(op.location))
-        for each in self.block.symbols:
-            if each.value in op.results and each.axis is not None:
-                place, size = op.results.index(each.value), symbol(each.name)
-                types = [region.results[place].type for region in op.regions]
-                given = [type.dims[each.axis] for type in types if type.shape is not None]
-                for relation in joined_facts(size, given, self.context) if len(given) == len(types) else ():
-                    self._assume(relation, why)
+        """A size of what branches give lies in the ranges of theirs, and has the remainder that all have."""
+        for relation in joined_sizes(op, self.block.symbols, self.context):
+            self._assume(relation, Semantics(op.name, location=str(op.location)))
 
     def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
         """An element of shape code that surely is the number that it stands for (it does not wrap)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from egshape.dims import (
     symbol,
 )
 from egshape.facts import Relation
+from egshape.facts.relation import any_of
 from egshape.ir.types import integer_range, is_complex, is_float, is_integer, numpy_dtype
 from egshape.ops import floatcode
 from egshape.ops.base import Element, ElementScope, Ratio, object_array
@@ -203,10 +205,9 @@ def both(one: Element, two: Element) -> Element:
 
 def _neither(one: Relation, two: Relation) -> Relation | None:
     """That two sizes are not 0: their product is not, where it is short. So one of two equalities is a relation too."""
-    x, y = one.lhs - one.rhs, two.lhs - two.rhs
-    if one.kind != "!=" or two.kind != "!=" or len(x.terms) * len(y.terms) > ATOM_LIMIT:
+    if one.kind != "!=" or two.kind != "!=" or not _are_short(one, two):
         return None
-    return None if x.divisors_maybe_zero() or y.divisors_maybe_zero() else Relation("!=", x * y, ZERO)
+    return Relation("!=", (one.lhs - one.rhs) * (two.lhs - two.rhs), ZERO)
 
 
 def _implied(one: Relation, two: Relation) -> Relation | None:
@@ -254,7 +255,16 @@ def _not(item: Element) -> Element:
 
 
 def _or(scope: ElementScope, one: Element, two: Element) -> Element:
-    return _not(_and(scope, _not(one), _not(two)))
+    found = _not(_and(scope, _not(one), _not(two)))
+    if found is not None or not isinstance(one, Relation) or not isinstance(two, Relation):
+        return found
+    return decided(scope, any_of((one, two))) if _are_short(one, two) and "!=" not in (one.kind, two.kind) else None
+
+
+def _are_short(one: Relation, two: Relation) -> bool:
+    """Whether two relations may be joined: their product is short, and both have a truth everywhere."""
+    sides = [each.lhs - each.rhs for each in (one, two)]
+    return prod(len(each.terms) for each in sides) <= ATOM_LIMIT and not any(each.conditions() for each in (one, two))
 
 
 def _xor(scope: ElementScope, one: Element, two: Element) -> Element:

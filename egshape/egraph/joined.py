@@ -7,9 +7,20 @@ from functools import reduce
 from math import gcd
 
 from egshape.decide.context import Context
-from egshape.dims import Dim, const
+from egshape.dims import Dim, const, symbol
 from egshape.facts import Relation
 from egshape.facts.intervals import normalized
+from egshape.ir.graph import Op, SymbolDef
+
+
+def joined_sizes(op: Op, symbols: Sequence[SymbolDef], context: Context) -> Iterator[Relation]:
+    """What is known of the sizes that only the branches of an op tell: each is that of one of them."""
+    for each in symbols:
+        if each.value in op.results and each.axis is not None:
+            types = [region.results[op.results.index(each.value)].type for region in op.regions]
+            given = [type.dims[each.axis] for type in types if type.shape is not None]
+            if len(given) == len(types):
+                yield from joined_facts(symbol(each.name), given, context)
 
 
 def joined_facts(size: Dim, given: Sequence[Dim], context: Context) -> Iterator[Relation]:
