@@ -34,7 +34,6 @@ from egshape.reasons.explain_value import History
 from egshape.report import Changes, Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
-from egshape.rulebook import beforehand
 from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
@@ -241,6 +240,8 @@ class Larger:
 
 def _tried(rules: Sequence[str], limits: Limits, tracer: Tracer) -> tuple[tuple[Dropped, ...], Limits]:
     """The rules that are not used, as their trials say, and the limits with the time that is left."""
+    from egshape.rulebook import beforehand  # which is large, for those who have rules
+
     started = time.monotonic()
     with tracer.stage("try rules"), size_functions(rules):
         left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())

@@ -47,6 +47,9 @@ HEADER = """; ruleset: {ruleset}
 """
 LIMITS = Limits(seconds=10, nodes=100_000)
 DTYPES = ("f32", "f32", "i32", "i8", "ui8", "bf16", "f16", "i64", "f64", "i1")
+OTHER = {"f32": "f64", "f64": "f32", "bf16": "f64", "f16": "f64", "i32": "i16", "i8": "i16", "i64": "i16",
+         "ui8": "ui16", "i1": "ui8"}  # fmt: skip
+"""A dtype of the same kind: that of a guarded rule's counter-example."""
 SIZES = (1, 2, 3, 17, 40)
 PROGRAMS = 3
 
@@ -111,7 +114,7 @@ def rule(number: int, left: Term, right: Term, dtype: str, guarded: bool, tolera
     text += f'(rewrite {egg(left)} {egg(right)}{when}\n  :ruleset {ruleset} :name "{ruleset}/rule")\n'
     text += f";; example   {before}  =>  {after}\n"
     if guarded:
-        other = {name: "i1" if name == "p" else "f64" if dtype != "f64" else "f32" for name in names}
+        other = {name: "i1" if name == "p" else OTHER[dtype] for name in names}
         text += f";; counter   {example(left, other)}\n"
     return Candidate(f"{ruleset}/rule", f"{before} => {after}" + (" (guarded)" if guarded else ""), text)
 
