@@ -28,8 +28,7 @@ _UNTYPED = frozenset(("Node", "Call", "Proj"))
 
 
 class Candidate(NamedTuple):
-    """An e-node as extraction sees it: what it reads, what it costs itself, and what of that is not arithmetic, by which
-    chains are compared that cost the same: a function then stands on the same side of a move, dear or cheap."""
+    """An e-node as extraction sees it: what it reads, what it costs itself, and what of that is not arithmetic."""
 
     node: ENode
     reads: tuple[int, ...]
