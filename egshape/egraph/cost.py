@@ -24,7 +24,7 @@ from egshape.ops.work import steps, weight
 LAUNCH = 20_000.0
 HOST = 1_000.0
 """An operation on sizes, which needs no kernel: in an attribute, of a check, or of shape code."""
-SHAPE_CODE = 1.001 * HOST
+SHAPE_CODE = HOST + 1.0
 """An op of shape code: sizes that are known as such are preferred to it."""
 
 CHECK = 4 * HOST
@@ -111,7 +111,8 @@ def _solved(equation: Relation, name: str, known: Mapping[str, int]) -> int | No
 
 
 class CostModel:
-    """Costs of e-nodes, and of graphs; sizes are evaluated once each."""
+    """Costs of e-nodes, and of graphs; sizes are evaluated once each. Costs are whole numbers, so that sums of the same
+    ones are equal in any order."""
 
     def __init__(self, likely: Mapping[str, int], registry: Registry = REGISTRY) -> None:
         self._likely = likely
@@ -155,14 +156,14 @@ class CostModel:
     def elementwise(self, function: str, dtype: str, written: float) -> float:
         """What a function of elements computes, as bytes, where its result has so many."""
         decl = self._registry[function.partition(".")[0]]
-        return WEIGHTS[decl.traits.effort] / PER_BYTE * written / itemsize(dtype)
+        return float(WEIGHTS[decl.traits.effort] * written // (PER_BYTE * itemsize(dtype)))
 
     def work(self, op: Op) -> float:
         """What an op computes, as bytes; of one whose regions are programs what these cost, of branches the dearest."""
         decl = self._registry[op.name]
         if not decl.nested:
             each = weight(op, self._registry)
-            return min(each / PER_BYTE * steps(op, self._registry).at(self.size), MAX_BYTES) if each else 0.0
+            return min(each * steps(op, self._registry).at(self.size) // PER_BYTE, MAX_BYTES) if each else 0.0
         if op.attrs.get("whole"):  # one kernel
             return sum(self.work(inner) for region in op.regions for inner in region.ops)
         every = [self.block(region) for region in op.regions]

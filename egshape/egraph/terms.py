@@ -28,11 +28,12 @@ _UNTYPED = frozenset(("Node", "Call", "Proj"))
 
 
 class Candidate(NamedTuple):
-    """An e-node as extraction sees it: what it reads, and what it costs itself."""
+    """An e-node as extraction sees it: what it reads, what it costs itself, and what of that is not arithmetic."""
 
     node: ENode
     reads: tuple[int, ...]
     cost: float
+    moves: float
 
 
 class Terms:
@@ -188,11 +189,12 @@ class Terms:
         unique = tuple(dict.fromkeys(reads))
         read = sum([bytes_of.get(each, 0.0) for each in unique])
         node = ENode(name, args)
+        every = tuple(dict.fromkeys((*unique, *sizes)))
         if cls in self._small and self._small.issuperset(reads):
             cost = self.model.small(name)
-        else:
-            cost = self.model.node(name, written, read, self._work(node, cls, reads, written))
-        return Candidate(node, tuple(dict.fromkeys((*unique, *sizes))), cost)
+            return Candidate(node, every, cost, cost)
+        moves = self.model.node(name, written, read)
+        return Candidate(node, every, moves + self._work(node, cls, reads, written), moves)
 
     def _work(self, node: ENode, cls: int, reads: Sequence[int], written: float) -> float:
         """What a node computes, as bytes."""

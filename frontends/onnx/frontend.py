@@ -94,8 +94,6 @@ class Onnx:
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of graphs inside and of each function too, those of checks apart."""
         from egshape.frontends.onnx import messages
-        from egshape.frontends.onnx.own import count_of
 
         found = messages.whole(graph)
-        every = [*found.model.graph.node, *(node for each in found.model.functions for node in each.node)]
-        return replace(found.cost, checks=count_of(every) - found.cost.count)
+        return replace(found.cost, checks=found.count - found.cost.count)

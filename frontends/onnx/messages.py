@@ -56,6 +56,11 @@ class Written:
     nodes: Mapping[str, int]
     """How many nodes there are for ops of a location, checks apart."""
 
+    @property
+    def count(self) -> int:
+        """Its nodes, those of each function once, but for constants."""
+        return count_of([*self.model.graph.node, *(node for each in self.model.functions for node in each.node)])
+
 
 def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
     """The bytes of an ONNX model, in pieces: weights are not copied.
@@ -84,8 +89,10 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
             raise
         found = _as_it_came(graph, front, version, checks)
     else:
-        if front is not None and found.cost.exceeds(graph.own.cost):
-            found = _as_it_came(graph, front, version, checks)
+        if front is not None:
+            came = _as_it_came(graph, front, version, checks)
+            if found.cost.exceeds(came.cost) or found.count > came.count:
+                found = came
     if opset is not None and convert:
         return replace(found, model=_converted(found.model, found.initializers, opset), initializers={})
     return found

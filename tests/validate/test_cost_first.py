@@ -148,8 +148,9 @@ def test_rules_of_a_user_reach_a_fixpoint(tmp_path: Path) -> None:
     graph = egshape.load(
         b"""graph g(%a: i32[n], %b: i32[n]) {
           symbols n = size(%a, 0)
-          %0: i32[n] = subtract(%a, %b)
-          %1: i32[n] = add(%0, %b)
+          %n: i32[n] = negate(%b)
+          %0: i32[n] = subtract(%a, %n)
+          %1: i32[n] = add(%0, %n)
           return %1 as y
         }""",
         format="egs",
