@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
-ort = pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
+pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
+pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
 
+import onnxruntime as ort
 from onnx import TypeProto, helper
 
 import egshape
@@ -26,7 +27,9 @@ TREE = dict(
 )
 LEAVES = dict(class_treeids=[0, 0], class_nodeids=[1, 2], class_ids=[0, 0], class_weights=[0.2, 0.8])
 TARGETS = dict(target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[1.0, 2.0])
-VECTORS = dict(kernel_params=[0.1, 0.0, 3.0], kernel_type="RBF", rho=[0.5], support_vectors=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+VECTORS = dict(
+    kernel_params=[0.1, 0.0, 3.0], kernel_type="RBF", rho=[0.5], support_vectors=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+)
 
 CASES = {
     "Scaler": (FLOAT, dict(offset=[1.0], scale=[2.0]), ["f32[n, 3]"]),

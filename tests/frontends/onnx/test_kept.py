@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
+pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
 
+import onnx
 from onnx import helper
 
 import egshape
@@ -35,7 +36,9 @@ def test_names_of_nodes_and_values(tmp_path: Path) -> None:
         N("Add", ["f", "f"], ["y"], name="/out"),
     ]
     constants = {"w": np.ones((3, 5), np.float32), "target": np.array([0, 40])}
-    found = saved(made(nodes, [("x", FLOAT, ["n", 3, 8])], [("y", FLOAT, ["n", 40])], 17, constants), tmp_path / "o.onnx")
+    found = saved(
+        made(nodes, [("x", FLOAT, ["n", 3, 8])], [("y", FLOAT, ["n", 40])], 17, constants), tmp_path / "o.onnx"
+    )
     assert [(node.name, *node.output) for node in found.graph.node] == [
         ("/turn", "xt"),
         ("/product", "m"),
@@ -78,7 +81,9 @@ def test_declared_types(node, inputs, declared, wanted, tmp_path: Path) -> None:
 
 def test_a_constant_output_is_an_initializer(tmp_path: Path) -> None:
     nodes = [N("Relu", ["x"], ["y"]), N("Identity", ["k"], ["z"])]
-    model = made(nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"]), ("z", FLOAT, [2])], 17, {"k": np.ones(2, np.float32)})
+    model = made(
+        nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"]), ("z", FLOAT, [2])], 17, {"k": np.ones(2, np.float32)}
+    )
     found = saved(model, tmp_path / "o.onnx")
     assert [node.op_type for node in found.graph.node] == ["Relu"]
     assert [each.name for each in found.graph.initializer] == ["z"]

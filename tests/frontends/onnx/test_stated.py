@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
-ort = pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
+pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
+pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
 
+import onnx
+import onnxruntime as ort
 from onnx import helper
 
 import egshape
@@ -42,8 +44,12 @@ def shape(run: object) -> object:
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:.*has no rank")
-def test_a_wrong_rank_of_a_squeeze(dims: list[object], declared: list[object], after: str | None, tmp_path: Path) -> None:
-    nodes = [N("Squeeze", ["x"], ["s"]), N(after or "Identity", ["s"], ["y"])] if after else [N("Squeeze", ["x"], ["y"])]
+def test_a_wrong_rank_of_a_squeeze(
+    dims: list[object], declared: list[object], after: str | None, tmp_path: Path
+) -> None:
+    nodes = (
+        [N("Squeeze", ["x"], ["s"]), N(after or "Identity", ["s"], ["y"])] if after else [N("Squeeze", ["x"], ["y"])]
+    )
     model = made(nodes, [("x", FLOAT, dims)], [("y", FLOAT, declared)], 17)
     graph = egshape.load(model.SerializeToString(), "onnx")
     egshape.save(egshape.optimize(graph), tmp_path / "o.onnx")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
-ort = pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
+pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
 
+import onnxruntime as ort
 from onnx import helper
 
 import egshape
