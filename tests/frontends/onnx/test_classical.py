@@ -15,36 +15,38 @@ import egshape
 from egshape import api
 from tests.frontends.onnx.roads import FLOAT, INT64
 
-NAN = float("nan")
-TREE = dict(
-    nodes_treeids=[0, 0, 0],
-    nodes_nodeids=[0, 1, 2],
-    nodes_featureids=[0, 0, 0],
-    nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
-    nodes_values=[0.5, 0.0, 0.0],
-    nodes_truenodeids=[1, 0, 0],
-    nodes_falsenodeids=[2, 0, 0],
-)
-LEAVES = dict(class_treeids=[0, 0], class_nodeids=[1, 2], class_ids=[0, 0], class_weights=[0.2, 0.8])
-TARGETS = dict(target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[1.0, 2.0])
-VECTORS = dict(
-    kernel_params=[0.1, 0.0, 3.0], kernel_type="RBF", rho=[0.5], support_vectors=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-)
+TREE = {
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_values": [0.5, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+}
+LEAVES = {"class_treeids": [0, 0], "class_nodeids": [1, 2], "class_ids": [0, 0], "class_weights": [0.2, 0.8]}
+TARGETS = {"target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0]}
+VECTORS = {
+    "kernel_params": [0.1, 0.0, 3.0],
+    "kernel_type": "RBF",
+    "rho": [0.5],
+    "support_vectors": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+}
 
 CASES = {
-    "Scaler": (FLOAT, dict(offset=[1.0], scale=[2.0]), ["f32[n, 3]"]),
-    "Normalizer": (FLOAT, dict(norm="L2"), ["f32[n, 3]"]),
-    "Imputer": (FLOAT, dict(imputed_value_floats=[7.0], replaced_value_float=1.0), ["f32[n, 3]"]),
-    "Binarizer": (FLOAT, dict(threshold=0.5), ["f32[n, 3]"]),
-    "LabelEncoder": (INT64, dict(keys_int64s=[0, 1], values_strings=["a", "b"]), ["text[n, 3]"]),
-    "OneHotEncoder": (INT64, dict(cats_int64s=[0, 1], zeros=1), ["f32[n, 3, 2]"]),
-    "LinearRegressor": (FLOAT, dict(coefficients=[1.0, 2.0, 3.0] * 2, targets=2), ["f32[n, 2]"]),
-    "TreeEnsembleRegressor": (FLOAT, dict(n_targets=1, **TREE, **TARGETS), ["f32[n, 1]"]),
-    "TreeEnsembleClassifier": (FLOAT, dict(classlabels_strings=["a", "b"], **TREE, **LEAVES), ["text[n]", "f32[n, 2]"]),
-    "SVMRegressor": (FLOAT, dict(coefficients=[1.0, 2.0], n_supports=2, **VECTORS), ["f32[n, 1]"]),
+    "Scaler": (FLOAT, {"offset": [1.0], "scale": [2.0]}, ["f32[n, 3]"]),
+    "Normalizer": (FLOAT, {"norm": "L2"}, ["f32[n, 3]"]),
+    "Imputer": (FLOAT, {"imputed_value_floats": [7.0], "replaced_value_float": 1.0}, ["f32[n, 3]"]),
+    "Binarizer": (FLOAT, {"threshold": 0.5}, ["f32[n, 3]"]),
+    "LabelEncoder": (INT64, {"keys_int64s": [0, 1], "values_strings": ["a", "b"]}, ["text[n, 3]"]),
+    "OneHotEncoder": (INT64, {"cats_int64s": [0, 1], "zeros": 1}, ["f32[n, 3, 2]"]),
+    "LinearRegressor": (FLOAT, {"coefficients": [1.0, 2.0, 3.0] * 2, "targets": 2}, ["f32[n, 2]"]),
+    "TreeEnsembleRegressor": (FLOAT, {"n_targets": 1, **TREE, **TARGETS}, ["f32[n, 1]"]),
+    "TreeEnsembleClassifier": (FLOAT, {"classlabels_strings": ["a", "b"], **TREE, **LEAVES}, ["text[n]", "f32[n, 2]"]),
+    "SVMRegressor": (FLOAT, {"coefficients": [1.0, 2.0], "n_supports": 2, **VECTORS}, ["f32[n, 1]"]),
     "SVMClassifier": (
         FLOAT,
-        dict(classlabels_ints=[0, 1], coefficients=[1.0, -1.0], vectors_per_class=[1, 1], **VECTORS),
+        {"classlabels_ints": [0, 1], "coefficients": [1.0, -1.0], "vectors_per_class": [1, 1], **VECTORS},
         ["i64[n]", "f32[n, %s.1]"],
     ),
 }  # fmt: skip

@@ -65,7 +65,12 @@ def test_a_name_is_given_to_no_other_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("node", "inputs", "declared", "wanted"),
     [
-        (N("Compress", ["x", "c"], ["y"], axis=0), [("x", FLOAT, ["n", 3]), ("c", onnx.TensorProto.BOOL, ["n"])], ["kept", 3], ["kept", 3]),
+        (
+            N("Compress", ["x", "c"], ["y"], axis=0),
+            [("x", FLOAT, ["n", 3]), ("c", onnx.TensorProto.BOOL, ["n"])],
+            ["kept", 3],
+            ["kept", 3],
+        ),
         (N("NonZero", ["x"], ["y"]), [("x", FLOAT, ["n"])], [1, 8], [1, 8]),
         (N("Relu", ["x"], ["y"]), [("x", FLOAT, ["n", 3])], ["rows", "columns"], ["n", 3]),
     ],

@@ -55,9 +55,10 @@ def test_too_large_a_window(name: str, tmp_path: Path) -> None:
             wanted = session.run(None, {"x": x})[0]
         except Exception:  # the runtime's errors have no common class
             refused += 1
-            for run in (lambda: api.run(graph, [x]), lambda: native(x)):
-                with pytest.raises(EgshapeError):
-                    run()
+            with pytest.raises(EgshapeError):
+                api.run(graph, [x])
+            with pytest.raises(EgshapeError):
+                native(x)
             with pytest.raises(Exception, match="ONNXRuntimeError"):
                 saved.run(None, {"x": x})
             continue
