@@ -70,6 +70,16 @@ CASES = {
         "g (float[h,w] x) => (float[h,w] z) { a = Slice(x, m1, first, i0, m1) z = Slice(a, m1, first, i1, m1) }",
         1,
     ),
+    "blocks in another order": (
+        f"""g ({CONV}) => (float[n,12,p,q] z) {{ a = Slice(x, i00, ends, i23, i22) e = Slice(x, i10, ends, i23, i22)
+        c = Slice(x, i01, ends, i23, i22) d = Slice(x, i11, ends, i23, i22) z = Concat<axis=1>(a, e, c, d) }}""",
+        2,
+    ),
+    "blocks in order": (
+        f"""g ({CONV}) => (float[n,12,p,q] z) {{ a = Slice(x, i00, ends, i23, i22) e = Slice(x, i01, ends, i23, i22)
+        c = Slice(x, i10, ends, i23, i22) d = Slice(x, i11, ends, i23, i22) z = Concat<axis=1>(a, e, c, d) }}""",
+        1,
+    ),
     "Relu of one place": ("g (float[1,3,1,1] x) => (float[1,4,1,1] z) { c = Conv(x, k1) z = Relu(c) }", 2),
     "Clip of one place": ("g (float[1,3,1,1] x) => (float[1,4,1,1] z) { c = Conv(x, k1) z = Clip(c, f0, one) }", 2),
     "the rest of a reshape": (
@@ -95,6 +105,7 @@ def _constants() -> dict[str, np.ndarray]:
     out |= {"one": np.float32(1), "f0": np.float32(0), "zero": np.zeros(1, "f"), "minus": -np.zeros(1, "f")}
     numbers = {"i0": [0], "i1": [1], "i2": [2], "i3": [3], "m1": [-1], "last": [LAST], "first": [-LAST - 1]}
     numbers |= {"i22": [2, 2], "i00": [0, 0], "none": [0] * 8, "around": [0, 0, 1, 0, 0, 0, 2, 1]}
+    numbers |= {"i01": [0, 1], "i10": [1, 0], "i11": [1, 1], "i23": [2, 3], "ends": [LAST, LAST]}
     numbers |= {"deep": [0, 1, 0, 0, 0, 0, 0, 0]}
     return {**out, **{name: np.array(held, np.int64) for name, held in numbers.items()}}
 
