@@ -58,6 +58,7 @@ CASES = {
         z = Squeeze(u, i1) }}""",
         4,
     ),
+    "axes that must be 1": ("g (float[w,h,n] x) => (float[h] z) { z = Squeeze(x, i02) }", 1),
     "slices of two axes": (
         "g (float[h,w] x) => (float[p,q] z) { a = Slice(x, i1, last, i0, i2) z = Slice(a, i0, last, i1, i3) }",
         1,
@@ -105,7 +106,7 @@ def _constants() -> dict[str, np.ndarray]:
     out |= {"one": np.float32(1), "f0": np.float32(0), "zero": np.zeros(1, "f"), "minus": -np.zeros(1, "f")}
     numbers = {"i0": [0], "i1": [1], "i2": [2], "i3": [3], "m1": [-1], "last": [LAST], "first": [-LAST - 1]}
     numbers |= {"i22": [2, 2], "i00": [0, 0], "none": [0] * 8, "around": [0, 0, 1, 0, 0, 0, 2, 1]}
-    numbers |= {"i01": [0, 1], "i10": [1, 0], "i11": [1, 1], "i23": [2, 3], "ends": [LAST, LAST]}
+    numbers |= {"i02": [0, 2], "i01": [0, 1], "i10": [1, 0], "i11": [1, 1], "i23": [2, 3], "ends": [LAST, LAST]}
     numbers |= {"deep": [0, 1, 0, 0, 0, 0, 0, 0]}
     return {**out, **{name: np.array(held, np.int64) for name, held in numbers.items()}}
 
