@@ -1,5 +1,5 @@
-"""Slices that take every place of a block of an image, joined along the channels, as one SpaceToDepth, and a Gather where
-the places stand in another order."""
+"""Slices that take every place of a block of an image, joined along the channels, as one SpaceToDepth, and a Gather
+where the places stand in another order."""
 
 from __future__ import annotations
 
