@@ -21,7 +21,7 @@ from egshape.dims import symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.frontends.onnx import emit_composites
+from egshape.frontends.onnx import emit_blocks, emit_composites
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_functions import Functions
 from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
@@ -91,6 +91,8 @@ class Emitter:
         """Slices that are written together with their operand, a reverse."""
         self.biased: dict[Value, emit_composites.Biased] = {}
         """Additions that are written together with their operand, a convolution."""
+        self.blocks: dict[Value, emit_blocks.Blocks] = {}
+        """Concatenations that are written together with their operands, slices."""
         self.padded: dict[Value, Op] = {}
         """Pads that are written together with the convolution that reads them."""
         self._makers: dict[Value, Op] = {}
@@ -216,6 +218,7 @@ class Emitter:
         slices: dict[Value, list[Op]] = {}
         parts = {*(pick.part for pick in self.picks.values()), *(each.part for each in self.biased.values())}
         parts |= {*self.backward.values(), *self.padded.values()}
+        parts.update(part for each in self.blocks.values() for part in each.parts)
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:
                 slices.setdefault(op.operands[0], []).append(op)
@@ -242,6 +245,7 @@ class Emitter:
             self._makers.update(dict.fromkeys(op.results, op))
             if _waits(op):
                 self.scope.waiting.update(op.results)
+        self.blocks.update(emit_blocks.blocks(block))
         self.biased.update(emit_composites.biased(self, block))
         self.padded.update(emit_composites.padded(self, block))
 

@@ -44,11 +44,10 @@ def node(e: Emitter, op: Op, names: Sequence[str], bias: np.ndarray | None = Non
     pad = e.padded.get(operands[0]) if operands else None
     if pad is not None:
         held["attributes"], operands = _with_pads(held["attributes"], pad), (pad.operands[0], *operands[1:])
-    zeros = ZERO_IF_LEFT_OUT.get(op.attrs["name"], ())
     given = [
         (place, e.name(value))
         for place, value in zip(held["inputs"], operands, strict=True)
-        if not (place in zeros and is_zero(e, value))
+        if not (place in ZERO_IF_LEFT_OUT.get(op.attrs["name"], ()) and _zero_state(e, op, value))
     ]
     if bias is not None:
         given.append((2, e.scope.constant(bias, f"{names[0]}_bias")))
@@ -58,6 +57,13 @@ def node(e: Emitter, op: Op, names: Sequence[str], bias: np.ndarray | None = Non
     )
     rebind(found, {}, e.scope.names.fresh)
     e.scope.frame.nodes.append(found)
+
+
+def _zero_state(e: Emitter, op: Op, state: Value) -> bool:
+    """Whether a state is zeros, one for each sequence: what has another size is refused only where it is there."""
+    held = {name: value for name, _, value in dict(op.attrs["attrs"])["attributes"]}
+    batch = 0 if held.get("layout") else 1
+    return is_zero(e, state) and state.type.dims[batch] is op.operands[0].type.dims[batch]
 
 
 def stands(e: Emitter, op: Op) -> Value | None:

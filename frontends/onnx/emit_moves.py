@@ -73,8 +73,8 @@ class Moves:
         added = inserted(source, target)
         if added is not None:
             return self._unsqueezed(name, added, hint) if added else self.scope.node("Identity", [name], hint)
-        dropped = inserted(target, source)
-        if dropped:
+        dropped = inserted(target, source) or left_out(target, source)
+        if dropped and all(self.scope.must_be_one(source[axis]) for axis in dropped):
             return self.axes_changed("Squeeze", name, dropped, hint)
         numbers = self._static_target(source, target)
         if numbers is not None:

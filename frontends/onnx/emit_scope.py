@@ -191,6 +191,10 @@ class Scope:
         bounds, said = self._plain()
         return said.isdisjoint((one - two, two - one)) and bounds.decide(Relation("==", one, two)) is True
 
+    def must_be_one(self, size: Dim) -> bool:
+        """Whether the checks of a block say that a size is 1."""
+        return size.const == 1 or self._plain()[0].decide(Relation("==", size, const(1))) is True
+
     def taken(self, limit: Dim, size: Dim) -> Dim:
         """The size of what lies before a limit that may be past the end."""
         within = self._plain()[0].decide(Relation("<=", limit, size)) is True

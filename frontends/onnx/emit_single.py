@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from egshape.frontends.onnx import emit_blocks
 from egshape.frontends.onnx.emit_folds import convolution, reduce
 from egshape.frontends.onnx.emit_indexing import gather
 from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice
@@ -44,6 +45,8 @@ def _transpose(e: Emitter, op: Op) -> str:
 
 
 def _concatenate(e: Emitter, op: Op) -> str:
+    if op.result in e.blocks:
+        return emit_blocks.write(e, op, e.blocks[op.result])
     return e.node(op, "Concat", [e.name(value) for value in op.operands], axis=op.attrs["dim"])
 
 

@@ -25,6 +25,7 @@ class Emitter(Protocol):
     picks: dict[Value, Pick]
     backward: dict[Value, Op]
     padded: dict[Value, Op]
+    blocks: dict[Value, Any]
 
     def name(self, value: Value) -> str:
         """The name of a value, which is written now if it is one that waits for a reader."""

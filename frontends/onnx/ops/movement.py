@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
+from egshape.dims import Dim, const, floordiv, maximum, minimum, mod, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
@@ -495,12 +495,20 @@ def not_empty(s: Scope, x: Value, axes: Sequence[int], element: np.ndarray) -> V
     return s.one("pad", (x, s.constant(element)), low=none, high=tuple(high), interior=none)
 
 
+def _parts(s: Scope, node: Node, size: Dim, count: int) -> Dim:
+    """How many times a number goes into a size, which must be a multiple of it."""
+    if count < 1:
+        raise node.error(f"has blocks of {count} elements")
+    equal(s, node, mod(size, const(count)), const(0), f"an axis whose size leaves {{0}} over is no multiple of {count}")
+    return floordiv(size, count)
+
+
 @onnx_op("DepthToSpace", composite=True)
 def depth_to_space(s: Scope, node: Node, x: Value) -> Value:
     """Blocks of the depth axis become spatial ones."""
     block = node.int("blocksize")
     n, c, h, w = x.type.dims
-    depth, size = floordiv(c, block * block), const(block)
+    depth, size = _parts(s, node, c, block * block), const(block)
     if node.text("mode", "DCR") == "DCR":
         split_, order = [n, size, size, depth, h, w], (0, 3, 4, 1, 5, 2)
     else:
@@ -514,7 +522,7 @@ def space_to_depth(s: Scope, node: Node, x: Value) -> Value:
     """Blocks of the spatial axes become depth."""
     block = node.int("blocksize")
     n, c, h, w = x.type.dims
-    high, wide, size = floordiv(h, block), floordiv(w, block), const(block)
+    high, wide, size = _parts(s, node, h, block), _parts(s, node, w, block), const(block)
     order = (0, 3, 5, 1, 2, 4) if node.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     moved = transposed(s, reshape(s, x, [n, c, high, size, wide, size]), order)
     return reshape(s, moved, [n, c * (block * block), high, wide])
