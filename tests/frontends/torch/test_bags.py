@@ -29,8 +29,9 @@ def test_with_offsets(mode: str, options: dict[str, Any]) -> None:
     bag = torch.nn.EmbeddingBag(10, 3, mode=mode, **options).eval()
     graph = egshape.torch.export(bag, (places(7), torch.tensor([0, 2, 2])), dynamic_shapes=({0: "n"}, {0: "b"}))
     assert not graph.metadata["host_calls"]
+    last = "include_last_offset" in options
     for count, offsets in ((3, [0, 2]), (1, [0]), (9, [0, 0, 3, 9]), (9, [0, 3, 7]), (0, [0])):
-        same(graph, bag, [places(count), torch.tensor(offsets)])
+        same(graph, bag, [places(count), torch.tensor([*offsets, count] if last else offsets)])
     run = egshape.compile(graph, target="interpret")
     for given, offsets in (([1, 2, 3], [1, 2]), ([1, 2, 3], [0, 4]), ([1, 10, 3], [0, 2])):
         with pytest.raises(CheckFailed):
@@ -44,6 +45,12 @@ def test_of_rows(mode: str) -> None:
     assert not graph.metadata["host_calls"]
     for shape in ((2, 3), (1, 1), (1, 5), (3, 1)):
         same(graph, bag, [places(*shape)])
+
+
+def test_the_last_offset_ends_the_last_bag() -> None:
+    bag = torch.nn.EmbeddingBag(10, 3, mode="sum", include_last_offset=True).eval()
+    graph = loaded(bag, (places(7), torch.tensor([0, 2, 5])), [(0,), (0,)])
+    same(graph, bag, [places(9), torch.tensor([0, 3, 7])])
 
 
 def test_weights_of_samples() -> None:
