@@ -76,8 +76,8 @@ def read(
 
 
 def _decomposed(exported: Any) -> Any:
-    """A program in terms of the declared ops. Some decompositions ask whether a tensor is empty, and give as many elements
-    of an empty one as of others. Raises Unsupported with torch's reason."""
+    """A program in terms of the declared ops. Some decompositions ask whether a tensor is empty, and give as many
+    elements of an empty one as of others. Raises Unsupported with torch's reason."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     try:
@@ -158,8 +158,8 @@ class Reader:
         places: Places,
         called: Mapping[str, str] = {},
     ) -> None:
-        """Name torch's symbols: as the author names them, else after the first axis that has this size; ``called``: what
-        axes (``x.1``) are called where the author says nothing."""
+        """Name torch's symbols: as the author names them, else after the first axis that has this size; ``called``:
+        what axes (``x.1``) are called where the author says nothing."""
         roots = {name: symbol(name) for axis in places.values() if (name := axis.name)}
         for place, (val, name) in enumerate(zip(vals, names, strict=True)):
             for axis, size in enumerate(getattr(val, "shape", ())):
