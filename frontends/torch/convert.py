@@ -496,8 +496,8 @@ def _entry_checks(exported: Any, decomposed: Any, reader: Reader, places: Places
         if low is not None and low >= 0:
             scope.program.free.add(expr)
         if size is not None:
-            said = low is not None and low > (MADE_UP if expr.is_Symbol else 0)
-            _check_range(scope, size, low if said else None, high)
+            meant = low is not None and low > (MADE_UP if expr.is_Symbol else 0)
+            _check_range(scope, size, low if meant else None, high)
     inputs = list(reader.by_name.values())
     for (place, axis), said in places.items():
         _check_range(scope, inputs[place].type.dims[axis], said.low, said.high)
