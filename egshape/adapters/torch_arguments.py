@@ -46,8 +46,8 @@ def by_argument(shapes: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def leaves(value: Any, spec: Any, where: str) -> Iterator[tuple[str, Any, dict[int, Any]]]:
-    """What torch flattens an argument to, each with what it is called and its open axes; ``where``: what the argument is
-    called. Raises InvalidInput where ``spec`` has another form than the argument."""
+    """What torch flattens an argument to, each with what it is called and its open axes; ``where``: what the argument
+    is called. Raises InvalidInput where ``spec`` has another form than the argument."""
     import torch
 
     nothing = spec is None or (isinstance(spec, Mapping | list | tuple) and not spec)
@@ -108,9 +108,8 @@ def _is_open(entry: Any) -> bool:
 def _check_entry(entry: Any, size: int, where: str) -> None:
     from torch.export import Dim
 
-    if isinstance(entry, bool) or not (
-        entry is None or isinstance(entry, int | str | Dim) or isinstance(entry, type(Dim.AUTO))
-    ):
+    kinds = (int, str, Dim, type(Dim.AUTO))
+    if isinstance(entry, bool) or not (entry is None or isinstance(entry, kinds)):
         raise InvalidInput(f"dynamic_shapes has {entry!r} for {where}", hint=_ENTRY)
     if isinstance(entry, int) and entry != size:
         raise InvalidInput(f"dynamic_shapes says that {where} is {entry}, but the example has {size}", hint=_ENTRY)

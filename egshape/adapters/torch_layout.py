@@ -1,5 +1,5 @@
-"""How the elements of arguments lie in memory, on which torch compiles anew: of empty tensors, and along axes of size 1,
-strides say nothing, and torch takes those that a tensor happens to have for those that it must have."""
+"""How the elements of arguments lie in memory, on which torch compiles anew: of empty tensors, and along axes of size
+1, strides say nothing, and torch takes those that a tensor happens to have for those that it must have."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from types import FunctionType
 from typing import Any
 
 from egshape.adapters.torch_arguments import arguments_of, by_argument, leaves
-from egshape.adapters.torch_layout import enlarged, layout_of, regular
 from egshape.adapters.torch_compile import Options, backend, note
+from egshape.adapters.torch_layout import enlarged, layout_of, regular
 from egshape.errors import CheckFailed
 from egshape.frontends.torch.stand_ins import STANDS_FOR, standing
 

@@ -96,8 +96,8 @@ def _check_open(graph: Graph, asked: Asked) -> None:
                 raise Unsupported(
                     f"axis {axis} of {value.name} is to be the size {wanted}, but in torch's program it is "
                     f"{value.type.dims[axis]}",
-                    hint="a loop of Python over it, or an axis that stays fixed and meets it, fixes a size: open that axis "
-                    "too, or leave this one out of dynamic_shapes",
+                    hint="a loop of Python over it, or an axis that stays fixed and meets it, fixes a size: open that "
+                    "axis too, or leave this one out of dynamic_shapes",
                 )
 
 

@@ -76,8 +76,8 @@ def read(
 
 
 def _decomposed(exported: Any) -> Any:
-    """A program in terms of the declared ops. Some decompositions ask whether a tensor is empty, and give as many elements
-    of an empty one as of others. Raises Unsupported with torch's reason."""
+    """A program in terms of the declared ops. Some decompositions ask whether a tensor is empty, and give as many
+    elements of an empty one as of others. Raises Unsupported with torch's reason."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     try:
@@ -158,8 +158,8 @@ class Reader:
         places: Places,
         called: Mapping[str, str] = {},
     ) -> None:
-        """Name torch's symbols: as the author names them, else after the first axis that has this size; ``called``: what
-        axes (``x.1``) are called where the author says nothing."""
+        """Name torch's symbols: as the author names them, else after the first axis that has this size; ``called``:
+        what axes (``x.1``) are called where the author says nothing."""
         roots = {name: symbol(name) for axis in places.values() if (name := axis.name)}
         for place, (val, name) in enumerate(zip(vals, names, strict=True)):
             for axis, size in enumerate(getattr(val, "shape", ())):
@@ -496,8 +496,8 @@ def _entry_checks(exported: Any, decomposed: Any, reader: Reader, places: Places
         if low is not None and low >= 0:
             scope.program.free.add(expr)
         if size is not None:
-            said = low is not None and low > (MADE_UP if expr.is_Symbol else 0)
-            _check_range(scope, size, low if said else None, high)
+            meant = low is not None and low > (MADE_UP if expr.is_Symbol else 0)
+            _check_range(scope, size, low if meant else None, high)
     inputs = list(reader.by_name.values())
     for (place, axis), said in places.items():
         _check_range(scope, inputs[place].type.dims[axis], said.low, said.high)

@@ -10,9 +10,9 @@ from typing import Any
 
 @contextmanager
 def nonempty() -> Iterator[None]:
-    """Inside, torch takes the open sizes of inputs for at least 1 where it would fail for not knowing it; sizes of 0 are
-    to be looked at apart. Not for two threads at once."""
-    import sympy
+    """Inside, torch takes the open sizes of inputs for at least 1 where it would fail for not knowing it; sizes of 0
+    are to be looked at apart. Not for two threads at once."""
+    import sympy  # type: ignore[import-untyped]
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     evaluate = ShapeEnv.evaluate_expr
@@ -32,8 +32,8 @@ def nonempty() -> Iterator[None]:
                 fallback_value = bool(found)
         return evaluate(self, expr, hint, fx_node, size_oblivious, fallback_value, **options)
 
-    ShapeEnv.evaluate_expr = evaluated  # type: ignore[method-assign]
+    ShapeEnv.evaluate_expr = evaluated
     try:
         yield
     finally:
-        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+        ShapeEnv.evaluate_expr = evaluate

@@ -107,8 +107,8 @@ class _TracedReader(Reader):
         return source
 
     def _axis(self, size: Any, label: str) -> Dim:
-        """A size that is computed of sizes that are inputs is one of its own: an input's type knows axes only, and torch
-        makes sure of it before each call."""
+        """A size that is computed of sizes that are inputs is one of its own: an input's type knows axes only, and
+        torch makes sure of it before each call."""
         told = () if isinstance(size, int) else size.node.expr.free_symbols
         computed = any(each in self.scope.program.sizes and each not in self._axes for each in told)
         return symbol(label) if computed else super()._axis(size, label)
