@@ -1,7 +1,7 @@
 """Starts of windows that shape code computes of several sizes, and that may leave the range of their dtype.
 
-A program that cuts ``a + b .. a + b + c`` out of a concatenation computes ``a + b`` in 32 bits. Nothing says that it fits,
-so that the window is not known to be the last part; with a check that it fits, it is."""
+A program that cuts ``a + b .. a + b + c`` out of a concatenation computes ``a + b`` in 32 bits. Nothing says that it
+fits, so that the window is not known to be the last part; with a check that it fits, it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WINDOWS = "indexing"
 
 
 def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
-    """Bounds under which starts of windows do not wrap: of those that two or more sizes make, where no bound is known."""
+    """Bounds under which starts of windows do not wrap: of starts that two or more sizes make, if no bound is known."""
     if not any(REGISTRY[op.name].family == _WINDOWS for op in done.graph.body.walk()):
         return
     for scope in done.outcome.scopes:

@@ -11,7 +11,11 @@ from egshape.sizes import size_of
 
 
 def image() -> Graph:
-    text = "graph g(%x: f32[h, w]) {\n  symbols h = size(%x, 0), w = size(%x, 1)\n  %0: f32[h, w] = tanh(%x)\n  return %0 as y\n}\n"
+    text = """graph g(%x: f32[h, w]) {
+      symbols h = size(%x, 0), w = size(%x, 1)
+      %0: f32[h, w] = tanh(%x)
+      return %0 as y
+    }"""
     return egshape.load(text.encode(), format="egs")
 
 

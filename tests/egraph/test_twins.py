@@ -44,7 +44,7 @@ def program(one: str, two: str) -> str:
 def solved(text: str) -> Result:
     """The optimized program, compared with the original."""
     graph = read(text, "twins.mlir")
-    result = egshape.optimize(graph, validate=False)
+    result = egshape.optimize(graph, validate=False, allow_larger=True)
     assert result.report.status == "saturated", result.report.notes
     for n, m, k in product((0, 1, 3), (0, 1, 3), (-1, 0, 1, 2)):
         x, y = np.array([1, -1, 2], np.float32)[:n], np.array([0, 0, 1], np.float32)[:m]
