@@ -239,7 +239,8 @@ class Scope:
         """Whether a node of a block, or the model whatever the block, makes a check by itself."""
         if self.refused.decide(relation) is True:
             alone = Bounds().with_fact(relation)
-            return not any(alone.decide(each) is True for each in self.broadcasting)
+            if not any(alone.decide(each) is True for each in self.broadcasting):
+                return True
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
