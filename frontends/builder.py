@@ -71,7 +71,7 @@ class Network:
         >>> net = Network(seed=0)
         >>> x = net.input("x", ["batch", 8])
         >>> net.graph(y=net.softmax(net.linear(x, 3)))
-        <Graph network: (x: f32[batch, 8]) -> (f32[batch, 3]), 16 ops>
+        <Graph network: (x: f32[batch, 8]) -> (f32[batch, 3]), 12 ops>
     """
 
     def __init__(self, name: str = "network", *, seed: int = 0) -> None:

@@ -17,7 +17,7 @@ from egshape.dims.functions import SHIPPED
 from egshape.dims.joins import leaves
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.ir.graph import Block, Graph, SymbolDef, Value, relation_of
+from egshape.ir.graph import Block, SymbolDef, Value, relation_of
 
 SMALL = 1024
 """Constants of at most so many bytes that are equal become one initializer."""
@@ -34,14 +34,6 @@ def _joins(*sizes: Dim) -> list[Call]:
     """The sizes of broadcast axes in sizes."""
     compound = compound_atoms(sizes)
     return [atom for atom in compound if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
-
-
-def said_to_broadcast(graph: Graph) -> list[Relation]:
-    """What must hold for the sizes of which checks speak to be those of broadcast axes: a reader, who meets the nodes
-    of these checks first, knows them as such where it was checked before."""
-    held = [each for each in map(relation_of, graph.body.walk()) if each is not None]
-    pairs = [atom.args for each in held for atom in _joins(each.lhs, each.rhs)]
-    return [Relation("==", broadcast_gap(one, two), const(0)) for one, two in pairs]
 
 
 class Names:
@@ -121,8 +113,6 @@ class Scope:
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
         self.refused = Bounds()
         """What is known of sizes in any run of the model as it is without checks (``refused``)."""
-        self.broadcasting: list[Relation] = []
-        """What is checked all the same (``said_to_broadcast``)."""
         self.wanted: dict[Block, list[Relation]] = {}
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
@@ -238,9 +228,7 @@ class Scope:
     def makes(self, block: Block, relation: Relation) -> bool:
         """Whether a node of a block, or the model whatever the block, makes a check by itself."""
         if self.refused.decide(relation) is True:
-            alone = Bounds().with_fact(relation)
-            if not any(alone.decide(each) is True for each in self.broadcasting):
-                return True
+            return True
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))

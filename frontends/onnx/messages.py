@@ -19,7 +19,6 @@ from egshape.frontends.onnx.conversion import converted
 from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
-from egshape.frontends.onnx.emit_scope import said_to_broadcast
 from egshape.frontends.onnx.own import Own, count_of, size_of
 from egshape.frontends.onnx.refused import refused
 from egshape.frontends.onnx.rounds import with_loops
@@ -117,7 +116,6 @@ def _anew(
     if first.found:
         alone = _model(graph, held, opsets, bare, called, ())
         first.scope.refused = refused(alone, first.scope.initializers, graph)
-        first.scope.broadcasting = said_to_broadcast(graph)
         try:
             emitter = Emitter(graph, opset, first.scope, checks, functions=functions)
             proto = emitter.graph_proto(graph)
@@ -137,7 +135,7 @@ def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) ->
     if front:
         own: Own = graph.own
         model, arrays = own.message()
-        first.refused, first.broadcasting = refused(model, arrays, graph), said_to_broadcast(graph)
+        first.refused = refused(model, arrays, graph)
     try:
         return _behind(front, graph, Emitter(graph, opset, first, checks), checks)
     except Unheld as reason:
