@@ -232,7 +232,8 @@ def same(one: np.ndarray, two: np.ndarray, tolerance: float | None) -> bool:
 def bits(array: np.ndarray) -> bytes:
     """The bytes of an array, all NaNs alike: which NaN an op gives is not specified."""
     if array.dtype.kind in "fV":
-        nans = np.isnan(array)
+        with np.errstate(invalid="ignore"):
+            nans = np.isnan(array)
         array = np.where(nans, np.array(np.nan).astype(array.dtype), array) if nans.any() else array
     elif array.dtype.kind == "c":
         parts = (array.real, array.imag)
