@@ -11,7 +11,8 @@ from egshape.sizes import size_of
 
 
 def image() -> Graph:
-    text = "graph g(%x: f32[h, w]) {\n  symbols h = size(%x, 0), w = size(%x, 1)\n  %0: f32[h, w] = tanh(%x)\n  return %0 as y\n}\n"
+    body = "symbols h = size(%x, 0), w = size(%x, 1)\n  %0: f32[h, w] = tanh(%x)\n  return %0 as y"
+    text = f"graph g(%x: f32[h, w]) {{\n  {body}\n}}\n"
     return egshape.load(text.encode(), format="egs")
 
 
