@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NoReturn
 
+from egshape import guest
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
@@ -228,6 +229,8 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
+    if asked.validate:
+        guest.prepare_for(hosted.values())
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(

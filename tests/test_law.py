@@ -98,6 +98,9 @@ LAYERS = [
             "choice",
             "equality",
             "editor",
+            "estimate",
+            "guest",
+            "guest_process",
         ],
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,18 @@ from egshape.ir.types import dtype_name
 from egshape.validate import trusting
 
 
-def compare_programs(original: Path, written: Path, graph: Graph, facts: Facts, *, excluding: bool) -> Compared:
+def compare_programs(
+    original: Path, written: Path, graph: Graph, facts: Facts, *, excluding: bool, result: Graph | None = None
+) -> Compared:
     """As ``compare_models``, for files of ``torch.export.save``."""
     trusts = trusting(graph)
     if trusts:
         return Compared(skipped=f"{trusts} may end the process for inputs that are not a program's own")
-    runtime = Runtime("torch", lambda path: Session(Path(str(path)), graph))
-    return compare_models(original, written, graph, facts, excluding=excluding, runtime=runtime)
+    names = [value.name for value in graph.inputs]
+    runtime = Runtime("torch", "torch", Session, (names, list(graph.output_names)), "torch")
+    return compare_models(
+        original, written, graph, facts, excluding=excluding, runtime=runtime, result=result, seconds=30.0
+    )
 
 
 @dataclass(frozen=True)
@@ -37,14 +42,14 @@ class Port:
 class Session:
     """An exported program, run by arrays in the order of a graph's inputs: arguments, and buffers that it changes."""
 
-    def __init__(self, path: Path, graph: Graph) -> None:
+    def __init__(self, path: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         import torch
 
         self._program = torch.export.load(path)
         self._module = self._program.module()
         self._buffers = dict(self._module.named_buffers())
-        self._inputs = [value.name for value in graph.inputs]
-        self._outputs = graph.output_names
+        self._inputs = inputs
+        self._outputs = outputs
 
     def get_inputs(self) -> list[Port]:
         """The inputs of the graph."""
