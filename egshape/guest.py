@@ -10,7 +10,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,17 @@ def host() -> Iterator[Host]:
         yield lent
     finally:
         lent.close()
+
+
+def ready(lent: Host, calls: Iterable[tuple[str, str]]) -> None:
+    """Make the functions of host calls in the guest, so that no call waits for an import. Raises GuestLost."""
+    lent.call(_resolve_all, [call for call in calls if call[0] not in _NUMPY])
+
+
+def _resolve_all(calls: Sequence[tuple[str, str]]) -> None:
+    for call in calls:
+        with suppress(EgshapeError):  # told when it is called
+            resolve(call)
 
 
 def run_call(lent: Host, call: tuple[str, str], operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

@@ -19,7 +19,7 @@ from egshape.dims import Dim
 from egshape.errors import CheckFailed, DoesNotFit, EgshapeError, InternalError, UndefinedSize
 from egshape.estimate import Estimate, element_bytes
 from egshape.facts import Facts, Relation
-from egshape.guest import LARGEST_MB, GuestLost, host, run_call
+from egshape.guest import LARGEST_MB, GuestLost, host, ready, run_call
 from egshape.ir.drawn import inputs_at
 from egshape.ir.graph import Graph, Op, Value
 from egshape.ir.interpret import interpret
@@ -153,7 +153,7 @@ def _foreign(graph: Graph) -> Iterator[None]:
         yield
         return
     with host() as lent:
-        lent.call(len, ())
+        ready(lent, calls)
         with running_by(partial(run_call, lent)):
             yield
 

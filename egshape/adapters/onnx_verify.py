@@ -4,6 +4,7 @@ first does. The runtime is a guest (`guest.py`), which is killed at the limits t
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,7 +126,7 @@ def compare_models(
 
 
 def _source(model: str | Path | bytes) -> str | bytes:
-    return model if isinstance(model, bytes) else str(model)
+    return model if isinstance(model, bytes) else os.path.abspath(model)
 
 
 @dataclass(frozen=True)
