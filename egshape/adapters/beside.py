@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,29 @@ TOLERANCE = 1e-4
 
 Open = Callable[..., Any]
 """Opens a model; what it gives is used as an ``onnxruntime.InferenceSession`` is."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output."""
+
+    name: str
+
+
+class Ports:
+    """The inputs and outputs of a graph, by name, as a session has them."""
+
+    def __init__(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def get_inputs(self) -> list[Port]:
+        """The inputs of the graph."""
+        return [Port(name) for name in self._inputs]
+
+    def get_outputs(self) -> list[Port]:
+        """The outputs of the graph."""
+        return [Port(name) for name in self._outputs]
 
 
 class Beside:

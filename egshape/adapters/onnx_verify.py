@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from egshape.hints import install
 from egshape.ir.drawn import inputs_at
 from egshape.ir.graph import Graph, Op
 from egshape.ir.points import Point, admitted_points, points_of
+from egshape.ir.types import is_integer
 from egshape.limits import LimitReached, held, holding, resident_mb
 from egshape.validate import late, rejects, sizes_at, violated_fact
 
@@ -33,7 +34,7 @@ SCALES = (4, 16, 37, 64, 100)
 
 _TRIED = 60
 
-_MOST_LARGE = 24
+_MOST_LARGE = 60
 """So many larger sizes are tried, the cheapest first."""
 
 _MOST_WORK = 2_000_000_000
@@ -45,11 +46,17 @@ _MOST_ALONE_MB = 512
 _HELD_TWICE = 2.5
 """Bytes that both models take of a runtime's memory, for each byte of weights."""
 
+_END_SECONDS = 10.0
+"""Time for runs with integers at the ends of their dtypes."""
+
 _FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
 """Ops whose kernels in ONNX Runtime end the process at a batch of 0, as Scan does where there is nothing to scan."""
 
-Feed = tuple[Mapping[str, int], dict[str, np.ndarray]]
-"""Sizes, and arrays of them by the names of inputs."""
+Arrays = Mapping[str, np.ndarray]
+"""Arrays by the names of inputs."""
+
+Feed = tuple[Point, tuple[Arrays, ...]]
+"""A point, and arrays of its sizes, drawn a few times."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,9 @@ class Runtime:
     open: Open
     arguments: tuple[Any, ...] = ()
     extra: str = "onnx"
+    draws: int = 1
+    """How many arrays are drawn for each sizes: with more than one integers go from small ones to the largest axis, and
+    in the end to the ends of their dtype, where what they do is defined."""
 
 
 ONNX_RUNTIME = Runtime("ONNX Runtime", "onnxruntime", onnx_session)
@@ -161,31 +171,65 @@ def _compared(
     if opened is not None:
         return opened
     said = ""
-    for number, feed in enumerate(_feeds(graphs, facts)):
+    points = []
+    for number, (point, drawn) in enumerate(_feeds(graphs, facts, side.runtime.draws)):
         try:
-            difference = _at(side, guest, graphs[0], feed)
+            difference = _at_all(side, guest, graphs[0], point, drawn)
         except GuestLost as lost:
             if lost.limit:
                 raise
-            said = f"{side.crash(lost)} at {_place(feed[0])}"
+            said = f"{side.crash(lost)} at {_place(point.sizes)}"
             side.opened(guest)
             continue
         if difference is None:
             continue
         if difference:
             return Compared(difference, tuple(side.ran))
-        side.ran.append(feed[0])
-        if len(side.ran) == wanted or (number and not feed[0]):
+        points.append(point)
+        side.ran.append(point.sizes)
+        if len(side.ran) == wanted or (number and not point.sizes):
             break
+    if side.runtime.draws > 1 and (difference := _at_ends(side, guest, graphs[0], points)):
+        return Compared(difference, tuple(side.ran))
     if excluding and (difference := _excluded(side, guest, graphs[0], facts, wanted)):
         return Compared(difference, tuple(side.ran), tuple(side.rejected))
     nowhere = "" if side.ran else "no sizes were found at which the model runs"
     return Compared("", tuple(side.ran), tuple(side.rejected), said or nowhere)
 
 
-def _at(side: _Side, guest: Host, graph: Graph, feed: Feed) -> str | None:
-    """How the models differ at some sizes, "" if they do not, None if that cannot be said."""
-    sizes, arrays = feed
+def _at_all(side: _Side, guest: Host, graph: Graph, point: Point, drawn: Sequence[Arrays]) -> str | None:
+    """How the models differ at a point, "" if they do not, None if that cannot be said."""
+    found = None
+    for arrays in drawn:
+        difference = _at(side, guest, graph, point.sizes, arrays)
+        if difference:
+            return difference
+        found = found if difference is None else ""
+    return found
+
+
+def _at_ends(side: _Side, guest: Host, graph: Graph, points: Sequence[Point]) -> str:
+    """How the models differ at integers at the ends of their dtypes, "" if they do not. A loop may then have no end
+    that anybody sees, so it is given up after a while."""
+    whole = [value.name for value in graph.inputs if is_integer(value.type.dtype)]
+    if not whole:
+        return ""
+    try:
+        with holding(time.monotonic() + _END_SECONDS):
+            for number, point in enumerate(points):
+                plain = _arrays(graph, point, number)
+                ends = _arrays(graph, replace(point, data="extreme"), number)
+                if plain is not None and ends is not None:
+                    arrays = {**plain, **{name: ends[name] for name in whole}}
+                    if difference := _at(side, guest, graph, point.sizes, arrays):
+                        return difference
+    except (GuestLost, LimitReached):
+        side.opened(guest)
+    return ""
+
+
+def _at(side: _Side, guest: Host, graph: Graph, sizes: Mapping[str, int], arrays: Arrays) -> str | None:
+    """How the models differ on some arrays, "" if they do not, None if that cannot be said."""
     if guest.ask("pair", "run", 0, arrays):  # an index may be beyond its table
         arrays = {name: _smaller(array) for name, array in arrays.items()}
         if guest.ask("pair", "run", 0, arrays):
@@ -263,18 +307,23 @@ class _Small:
         return max(each.work(point.sizes) for each in self._estimates)
 
 
-def _feeds(graphs: tuple[Graph, Graph], facts: Facts) -> Iterator[Feed]:
-    """Sizes that the facts admit, with arrays of them, small sizes first."""
+def _feeds(graphs: tuple[Graph, Graph], facts: Facts, draws: int) -> Iterator[Feed]:
+    """Points that the facts admit, with arrays of them, small sizes first."""
     graph = graphs[0]
     points = _points(graphs, facts)
     small = [point for point in points if violated_fact(facts, point.env) is None]
     seen: set[tuple[int, ...]] = set()
     for number, point in enumerate(chain(small, _larger(graphs, facts))):
         key = tuple(point.sizes.values())
-        arrays = None if key in seen else _arrays(graph, point, number)
+        drawn = [] if key in seen else [_arrays(graph, point, number + more) for more in range(draws)]
         seen.add(key)
-        if arrays is not None and violated_fact(facts, sizes_at(graph, point, list(arrays.values()))) is None:
-            yield point.sizes, arrays
+        fit = tuple(
+            arrays
+            for arrays in drawn
+            if arrays is not None and violated_fact(facts, sizes_at(graph, point, list(arrays.values()))) is None
+        )
+        if fit:
+            yield point, fit
 
 
 def _larger(graphs: tuple[Graph, Graph], facts: Facts) -> Iterator[Point]:

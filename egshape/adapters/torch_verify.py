@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from egshape.adapters.beside import Ports
 from egshape.adapters.onnx_verify import Compared, Runtime, compare_models
 from egshape.facts import Facts
 from egshape.frontends.torch.held import NEW
@@ -32,14 +32,7 @@ def compare_programs(
     )
 
 
-@dataclass(frozen=True)
-class Port:
-    """An input or output."""
-
-    name: str
-
-
-class Session:
+class Session(Ports):
     """An exported program, run by arrays in the order of a graph's inputs: arguments, and buffers that it changes."""
 
     def __init__(self, path: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -48,16 +41,7 @@ class Session:
         self._program = torch.export.load(path)
         self._module = self._program.module()
         self._buffers = dict(self._module.named_buffers())
-        self._inputs = inputs
-        self._outputs = outputs
-
-    def get_inputs(self) -> list[Port]:
-        """The inputs of the graph."""
-        return [Port(name) for name in self._inputs]
-
-    def get_outputs(self) -> list[Port]:
-        """The outputs of the graph."""
-        return [Port(name) for name in self._outputs]
+        super().__init__(inputs, outputs)
 
     def run(self, _: None, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The outputs for these inputs."""

@@ -69,15 +69,15 @@ def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, dat
 
 
 def _wide_integers(dtype: str, shape: Sequence[int], random: np.random.Generator) -> np.ndarray:
-    """A third each of the ends of the range and what is next to them, of any bits, and of small integers."""
+    """Half of them at the ends of the range, in its middle and next to that, the others small or of any bits."""
     low, high = integer_range(dtype)
     target = numpy_dtype(dtype)
-    ends = np.array([low, low + 1, high, high - 1, high // 2, high // 2 + 1], object).astype(target)
+    ends = np.array([low, high, low, high, low + 1, high - 1, high // 2, high // 2 + 1], object).astype(target)
     small = np.array([each for each in (-1, 0, 1, 2) if low <= each <= high], object).astype(target)
     wide = "u" if low == 0 else "i"
     anything = random.integers(low, high, shape, dtype=f"{wide}{max(target.itemsize, 1)}", endpoint=True).astype(target)
-    kind = random.integers(0, 3, shape)
-    chosen = np.where(kind == 0, random.choice(ends, shape), np.where(kind == 1, random.choice(small, shape), anything))
+    kind = random.integers(0, 4, shape)
+    chosen = np.where(kind < 2, random.choice(ends, shape), np.where(kind == 2, random.choice(small, shape), anything))
     return np.asarray(chosen.astype(target))
 
 
