@@ -1,4 +1,4 @@
-# make setup | demo | test | test-all | lint | fuzz | fuzz-llvm | fuzz-onnx | corpora | models | zoo | backend | bench |
+# make setup | demo | test | test-all | lint | fuzz | fuzz-llvm | fuzz-onnx | fuzz-stablehlo | corpora | models | zoo | backend | bench |
 #      cuda | native | docs | dist | clean
 
 SHELL := /bin/bash
@@ -14,7 +14,7 @@ PY := .venv/bin/python
 SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
-.PHONY: help setup demo test test-all test-here test-quick test-long test-newer style lint fuzz fuzz-llvm fuzz-onnx corpora \
+.PHONY: help setup demo test test-all test-here test-quick test-long test-newer style lint fuzz fuzz-llvm fuzz-onnx fuzz-stablehlo corpora \
         models zoo backend bench cuda native docs dist clean
 
 help:
@@ -92,6 +92,13 @@ else
 	$(PY) -m tests.fuzz.onnx --count 20000
 	$(PY) -m tests.fuzz.onnx --models nodes --count 5000 --optimize 3
 	$(PY) -m tests.fuzz.onnx_equal --count 2000
+endif
+
+fuzz-stablehlo: $(READY) ## random StableHLO programs, optimized and saved, through XLA
+ifdef CLUSTER
+	$(SPREAD) 'tests.fuzz.stablehlo --count 500 --seed {}' $(SEEDS)
+else
+	$(PY) -m tests.fuzz.stablehlo --count 2000
 endif
 
 corpora: $(READY) ## programs that nobody here chose, each in a process that can be killed; SECONDS=... for so long only

@@ -12,8 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egshape import frontends, runtime
-    from egshape.adapters import torch
+    from egshape import frontends, runtime, torch
     from egshape.adapters.annotated import fn
     from egshape.adapters.jax import jax_call
     from egshape.adapters.specialised import specialised
@@ -81,12 +80,12 @@ _HOME = {
     "size_functions": "egshape.rulelang.size_functions",
     "specialised": "egshape.adapters.specialised",
 }
-_SUBPACKAGES = {name: f"egshape.{name}" for name in ("frontends", "runtime")} | {"torch": "egshape.adapters.torch"}
+_SUBMODULES = frozenset(("frontends", "runtime", "torch"))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
-        return importlib.import_module(_SUBPACKAGES[name])
+    if name in _SUBMODULES:
+        return importlib.import_module(f"egshape.{name}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

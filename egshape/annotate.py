@@ -3,19 +3,23 @@
 A size is an expression over names, ``?`` says nothing of an axis, ``?[n]`` nothing of the dtype, ``f32[*]`` nothing of
 the rank. A name means the same in all annotations of a graph. It is bound, in program order, where it can first be
 solved for: as an axis of its own, or alone in a sum with numbers and known names (``4*m``, ``n + m`` once n is known).
-Everything else is a ``check``, which stands where what it reads is made, and says the annotation it comes from."""
+Everything else is a ``check``, which stands where what it reads is made, and says the annotation it comes from.
+
+Dtypes and ranks are known when a graph is annotated, so variables for them (``d[n]``, ``f32[*s, k]``) are replaced
+before any size is bound (``egshape.annotation``)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 from types import MappingProxyType
 
+from egshape.annotation import Annotation, annotation, without_variables
 from egshape.dims import (
     Definedness,
     Dim,
+    Symbol,
     const,
     floordiv,
     is_nonnegative,
@@ -25,12 +29,10 @@ from egshape.dims import (
     parse_with_conditions,
     symbol,
 )
-from egshape.dims.text import Scanner
 from egshape.errors import CheckFailed, Contradiction, InvalidInput, TypeMismatch
 from egshape.facts import Facts, Relation
 from egshape.ir.builder import decide_constant
 from egshape.ir.graph import Graph, Op, Value
-from egshape.ir.types import DTYPES, TEXT
 from egshape.ops.checks import format_message
 from egshape.places import Place, innermost, place_of, with_ops
 from egshape.sizes import axes_of, values_of
@@ -40,84 +42,6 @@ NAMES = "names"
 """Key of the metadata: what the names of annotations mean, in the graph's own symbols."""
 SHOWN = "shown"
 """Key of the metadata: how a person calls symbols of the graph."""
-
-_NAMED = re.compile(r"\s*(?P<name>[^:\[\]`]+?|`(?:[^`]|``)+`)\s*:(?P<type>.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Size:
-    """A size, and how a person wrote it."""
-
-    dim: Dim
-    text: str
-
-
-@dataclass(frozen=True)
-class Annotation:
-    """A type as a person writes it. None: nothing is said of it (in ``shape``: of that axis)."""
-
-    text: str
-    dtype: str | None = None
-    shape: tuple[Size | None, ...] | None = None
-
-
-def annotation(text: str) -> Annotation:
-    """The type that a text writes: ``f32[n, ?]``, ``?[n]``, ``f32[*]``, ``f32``. Raises ParseError with the column."""
-    return _Reader(text).annotation()
-
-
-def named(text: str) -> tuple[str, Annotation]:
-    """Name and type of ``x: f32[n]``; the name is "" where there is none. Raises ParseError."""
-    found = _NAMED.fullmatch(text)
-    if found is None:
-        return "", annotation(text.strip())
-    name = found["name"]
-    return name.strip("`").replace("``", "`") if name.startswith("`") else name, annotation(found["type"].strip())
-
-
-class _Reader(Scanner):
-    """Reads a type."""
-
-    def annotation(self) -> Annotation:
-        dtype = None if self._unsaid() else self._dtype()
-        shape: tuple[Size | None, ...] | None = None
-        if self.accept("[") and not self._unranked():
-            shape = tuple(self._sizes())
-        if not self.at_end:
-            self.fail(f"expected the end, found {self.rest()}")
-        return Annotation(self.text, dtype, shape)
-
-    def _unsaid(self) -> bool:
-        if not self.text.startswith("?", self.pos):
-            return False
-        self.pos += 1
-        self._skip()
-        return True
-
-    def _dtype(self) -> str:
-        if self.at_end:
-            self.fail("expected a dtype, or ?")
-        at, name = self.pos, self.name()
-        if name not in DTYPES and name != TEXT:
-            like = near(name, DTYPES)
-            self.pos = at
-            self.fail(f"{name!r} is no dtype", hint=f"near are {', '.join(like)}" if like else "one is f32, or ?")
-        return name
-
-    def _unranked(self) -> bool:
-        if self.peek() != "*":
-            return False
-        self.expect("*")
-        self.expect("]")
-        return True
-
-    def _sizes(self) -> Iterator[Size | None]:
-        while not self.accept("]"):
-            at = self.pos
-            yield None if self._unsaid() else Size(self.expression(), self.text[at : self.pos].strip())
-            if not self.accept(","):
-                self.expect("]")
-                return
 
 
 @dataclass(frozen=True)
@@ -177,8 +101,10 @@ def annotate(
         for name, each in types.items()
     ]
     said.sort(key=lambda each: (each[1].startswith("result"), order[each[0]]))
+    types_found = [(value.type.dtype, None if value.type.shape is None else value.type.rank) for value, _, _ in said]
+    plain = without_variables([(who, each) for _, who, each in said], types_found)
     binding = _Binding(graph, called)
-    binding.say([axis for each in said for axis in _axes(*each)])
+    binding.say([axis for (value, who, _), each in zip(said, plain, strict=True) for axis in _axes(value, who, each)])
     metadata = {
         **graph.metadata,
         NAMES: tuple((name, str(each.size)) for name, each in binding.names.items() if each.size is not symbol(name)),
@@ -265,12 +191,43 @@ class _Binding:
 
     def say(self, axes: Sequence[_Axis]) -> None:
         """Take what is said of axes, in order; one with a name that nothing solves yet waits until something does."""
+        self._refuse_circles(axes)
         waiting = list(axes)
         while waiting:
             left = [axis for axis in waiting if not self._take(axis)]
             if len(left) == len(waiting):
                 self._stuck(left[0])
             waiting = left
+
+    def _refuse_circles(self, axes: Sequence[_Axis]) -> None:
+        """Raises InvalidInput where an axis is said to be a sum or product of its own name: ``8*h`` of the axis that
+        the model calls h, where another name is meant."""
+        said: dict[str, _Axis] = {}
+        for axis in axes:
+            name = str(axis.size)
+            if axis.value in self.graph.inputs and axis.size is symbol(name) and axis.wanted is not axis.size:
+                said.setdefault(name, axis)
+        for start, axis in said.items():
+            if not _is_sum(axis.wanted) or (len(axis.wanted.terms) == 1 and axis.wanted is symbol(str(axis.wanted))):
+                continue
+            reached, waiting = set[str](), [axis]
+            while waiting:
+                for name in waiting.pop().wanted.symbols() - reached:
+                    reached.add(name)
+                    waiting += [said[name]] if name in said and _is_sum(said[name].wanted) else []
+            if start in reached:
+                self._clash(axis, start)
+
+    def _clash(self, axis: _Axis, own: str) -> None:
+        taken = {*self.names, *axis.names}
+        free = next(name for name in (*"pqrstuvk", *(f"p{k}" for k in range(len(taken) + 1))) if name not in taken)
+        meant = own if own in axis.wanted.symbols() else min(axis.wanted.symbols() & self.names.keys())
+        other = axis.wanted.substitute({meant: symbol(free)})
+        raise InvalidInput(
+            f"{axis.text} is said of the axis that is the model's own {own}",
+            where=axis.where,
+            hint=f"names that the model has mean its sizes; write {other}",
+        )
 
     def _stuck(self, axis: _Axis) -> None:
         names = sorted(axis.names - self.names.keys() - self.axes.keys())
@@ -357,3 +314,8 @@ def _factor(wanted: Dim, name: str) -> int:
     """The number by which a name stands alone in a sum; 0 where it stands in any other way too."""
     factor = dict(wanted.terms).get(symbol(name).terms[0][0], 0)
     return 0 if name in (wanted - factor * symbol(name)).symbols() else factor
+
+
+def _is_sum(size: Dim) -> bool:
+    """Whether a size is made of names by sums and products alone."""
+    return all(isinstance(atom, Symbol) for mono, _ in size.terms for atom, _ in mono)

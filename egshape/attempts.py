@@ -1,7 +1,8 @@
 """Optimizing with rules of a user: a rule that fails is left out, by name, and the run goes on with the others.
 
-A rule fails that explodes (the run meets a limit, and the rule is the one that grew), that ends the engine, or whose
-results differ from the original. The shipped rules alone are the last try, with all the time that is left.
+A rule that its trial refutes is not used at all (`rulebook/beforehand.py`). A rule fails that explodes (the run meets a
+limit, and the rule is the one that grew), that ends the engine, or whose results differ from the original. The shipped
+rules alone are the last try, with all the time that is left.
 """
 
 from __future__ import annotations
@@ -114,9 +115,10 @@ def own_rules(rules: Sequence[str]) -> dict[str, loader.Rule]:
     return {rule.name: rule for rule in program(tuple(rules)).rules.rules if rule.ruleset not in base}
 
 
-def attempt_all(job: Job, tracer: Tracer) -> tuple[Optimized, tuple[Dropped, ...]]:
-    """Attempts until one has no rule of the user to blame: it, and the rules that were left out on the way."""
-    dropped: dict[str, Dropped] = {}
+def attempt_all(job: Job, tracer: Tracer, before: Sequence[Dropped] = ()) -> tuple[Optimized, tuple[Dropped, ...]]:
+    """Attempts until one has no rule of the user to blame: it, and the rules that were left out, ``before`` or on the
+    way."""
+    dropped = {each.rule: each for each in before if each.rule in job.own}
     split = loose = False
     while True:
         attempt = job.attempt(tracer, dropped, split, loose)

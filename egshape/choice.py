@@ -99,7 +99,7 @@ def sizes_in(special: Graph, general: Graph) -> dict[str, Dim]:
     return {
         each.name: general.inputs[special.inputs.index(each.value)].type.dims[each.axis]
         for each in special.body.symbols
-        if each.axis is not None
+        if each.axis is not None and each.value in special.inputs
     }
 
 

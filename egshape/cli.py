@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from egshape.commands.app import refuse_empty, with_values
-from egshape.commands.compile import compile
+from egshape.commands.compile import compile, compiled_as
 from egshape.commands.editor import lsp
 from egshape.commands.ending import ending
 from egshape.commands.facts import facts
@@ -45,7 +45,7 @@ for command in (
     of_many(advise),
     versions,
     buckets,
-    of_many(compile, output=".egx"),
+    of_many(compile, output=compiled_as),
     run,
     viz,
     view,

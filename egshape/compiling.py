@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, Unpack, overload
@@ -14,12 +14,14 @@ from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupp
 from egshape.facts import Facts, facts_given, several
 from egshape.ir.arrays import unread
 from egshape.ir.expand import expand
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Block, Graph, Op
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret, shapes_of
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.limits import Limits
 from egshape.models import Model, load
+from egshape.ops.base import REGISTRY
+from egshape.ops.checks import format_message
 from egshape.ops.shape_function import assuming
 from egshape.optimizing import Result, optimize
 from egshape.rulelang.size_functions import size_functions
@@ -71,6 +73,7 @@ class Optimizing(TypedDict, total=False):
     optimize: bool
     assume: str | Sequence[str]
     rules: str | Sequence[str]
+    trust_rules: bool
     limits: Limits | None
     format: str | None
     expand_signature: bool
@@ -107,14 +110,7 @@ class Compiled:
     @property
     def checks(self) -> list[str]:
         """As of ``CompiledFunction``."""
-        found = [
-            op.attrs["message"]
-            if op.attrs["relation"] == "value"
-            else f" {op.attrs['relation']} ".join(map(str, op.attrs["sides"]))
-            for op in self.graph.body.walk()
-            if op.name == "check"
-        ]
-        return [*self.graph.facts.assumed, *found]
+        return list(dict.fromkeys((*self.graph.facts.assumed, *map(_said, _checks(self.graph.body)))))
 
     @property
     def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
@@ -153,6 +149,23 @@ class Compiled:
             hint="compile with target='llvm', or egshape.save the graph",
             code="unsupported",
         )
+
+
+def _checks(block: Block) -> Iterator[Op]:
+    """The checks of a block that run whenever it does."""
+    for op in block.ops:
+        if op.name == "check":
+            yield op
+        elif REGISTRY[op.name].traits.regions == "once":
+            yield from _checks(op.regions[0])
+
+
+def _said(check: Op) -> str:
+    """A check as a condition on sizes, or as its message."""
+    if check.attrs["relation"] != "value":
+        return f" {check.attrs['relation']} ".join(map(str, check.attrs["sides"]))
+    shown = [f"%{value.name}" for value in check.operands[1:]] or check.attrs["args"]
+    return format_message(check.attrs["message"], shown)
 
 
 def _port(name: str, type: TensorType) -> tuple[str, np.dtype[Any], int]:
@@ -218,6 +231,7 @@ def compile(
     optimize: bool = True,
     assume: str | Sequence[str] = (),
     rules: str | Sequence[str] = (),
+    trust_rules: bool = False,
     limits: Limits | None = None,
     format: str | None = None,
     expand_signature: bool = False,
@@ -228,8 +242,8 @@ def compile(
     order.
 
     model: what ``load`` takes, a Graph, or a Result. It is optimized first unless that was done (a Result, and its
-    graph) or ``optimize=False``; ``assume``, ``rules`` and ``limits`` are those of ``egshape.optimize``, ``format``
-    that of ``egshape.load``.
+    graph) or ``optimize=False``; ``assume``, ``rules``, ``trust_rules`` and ``limits`` are those of
+    ``egshape.optimize``, ``format`` that of ``egshape.load``.
     target: ``llvm`` gives a ``runtime.CompiledFunction`` that uses up to ``threads`` threads; ``cuda`` a
     ``CudaFunction`` for devices of ``architectures``, such as ``("sm_80", "sm_90")``; ``interpret`` a ``Compiled``. By
     default ``llvm``, or ``interpret`` with a warning where llvmlite is not installed or cannot compile an op.
@@ -256,7 +270,7 @@ def compile(
     """
     _check_options(target, facts, architectures)
     if not versions and not observe:
-        graph = _graph(model, optimize, assume, rules, limits, format)
+        graph = _graph(model, optimize, assume, rules, limits, format, trust_rules)
         if expand_signature:
             graph = with_sizes(graph)
         return compile_graph(graph, target, threads, facts, architectures)
@@ -274,7 +288,7 @@ def compile(
     weights: Interned = {}  # of all versions
 
     def made(*more: str) -> Any:
-        each = _graph(source, optimize, (*facts_given(assume), *more), rules, limits, None)
+        each = _graph(source, optimize, (*facts_given(assume), *more), rules, limits, None, trust_rules)
         return compile_graph(each, target, threads, facts, architectures, weights)
 
     given = source.graph if isinstance(source, Result) else source
@@ -292,6 +306,7 @@ def _graph(
     rules: str | Sequence[str],
     limits: Limits | None,
     format: str | None,
+    trust_rules: bool,
 ) -> Graph:
     """The graph of what is given to ``compile``, optimized if it is to be."""
     asked = bool(assume or rules or limits)
@@ -307,7 +322,8 @@ def _graph(
         graph = model if isinstance(model, Graph) else load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph
-    result = optimize(graph, assume, rules, limits, allow_larger=True)  # what a file counts is not what runs
+    # What a file counts is not what runs.
+    result = optimize(graph, assume, rules, limits, allow_larger=True, trust_rules=trust_rules)
     if result.report.status == "fallback":
         for note in result.report.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)

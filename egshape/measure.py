@@ -1,14 +1,18 @@
-"""What a graph costs by the measure of the format that it came in, and results that would cost more than that.
+"""What a graph costs, by the model of extraction and by the measure of the format that it came in, and results that
+would cost more than that.
 
 A result can be larger although it has fewer ops of ours: a condition that an op implies becomes a check of its own,
-which is several statements of StableHLO, and sizes that were inputs of an op have to be computed anew."""
+which is several statements of StableHLO, and sizes that were inputs of an op have to be computed anew. Where these cost
+more than the ops that are gone, or save too little to be worth a larger file, it is not taken."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from egshape.egraph.checks import GIVEN
+from egshape.egraph.cost import CHECK, CostModel
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError
 from egshape.frontends.frontend import Cost, as_read
@@ -17,7 +21,7 @@ from egshape.ir.calls import written
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph, Op
 from egshape.pipeline import Optimized
-from egshape.report import Changes
+from egshape.report import Changes, without_constants
 
 MOST_OPS = 5_000
 """Larger graphs are not written to be measured (50 to 100 us an op, several times): their own ops count."""
@@ -36,10 +40,101 @@ _SHOWN = 3
 OPS = "ops"
 """The unit of what is not written."""
 
+Prefer = Literal["cost", "size"]
+"""Whether a file may grow for a result that costs less."""
+
+_WORTH = 0.01
+"""The part of the cost that a larger file must save."""
+
+_EQUAL = 1e-9
+"""Costs that differ by so small a part of them are equal: they are sums of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How results are compared with a graph: the cost model at the likely sizes, what is preferred, and whether checks
+    are nodes of the file."""
+
+    model: CostModel
+    prefer: Prefer = "cost"
+    checks: bool = True
+
+    def of(self, graph: Graph) -> Measured:
+        """What a graph costs."""
+        return Measured(self.model.graph(graph), self.model.checks(graph), cost(graph))
+
+    def why_not(self, before: Measured, after: Measured) -> str:
+        """Why a result is not taken, "" where it is."""
+        if before.file.unit != after.file.unit:
+            return "it could not be written" if after.file.unit == OPS else ""
+        more, saved = self.more(before, after), before.saved(after)
+        if self.grew(before, after) or (more > 0 and (self.prefer == "size" or before.net(after) < _WORTH)):
+            return self.larger(before, after)
+        if saved < -_EQUAL and not (self.prefer == "size" and more < 0):
+            return f"it would cost {-saved:.1%} more at the likely sizes ({self._sizes(before, after)})"
+        if after.file.exceeds(replace(before.file, count=after.file.count)):
+            return f"it would be larger ({after.file.bytes} bytes of constants, not {before.file.bytes})"
+        return ""
+
+    def near(self, before: Measured, after: Measured, other: Measured) -> bool:
+        """Whether another result is taken in the place of a larger one: it is smaller, and saves about as much."""
+        less = before.net(after) - before.net(other) < _WORTH and self.more(after, other) < 0
+        return less and self.gains(before, other)
+
+    def grew(self, before: Measured, after: Measured) -> bool:
+        """Whether there are more nodes without checks: then a node is written as several, which the model of cost does
+        not see, since to it both are the same ops."""
+        return after.file.checks is not None and after.file.count > before.file.count
+
+    def more(self, before: Measured, after: Measured) -> int:
+        """How many more statements or nodes a file has."""
+        return self._count(after) - self._count(before)
+
+    def larger(self, before: Measured, after: Measured) -> str:
+        """That a result would be larger, and what it would save."""
+        saved = before.net(after)
+        plain = self.prefer == "size" or saved < _EQUAL or self.grew(before, after)
+        less = "" if plain else f", and save {saved:.1%} of the cost"
+        return f"it would be larger ({self._sizes(before, after)}{less})"
+
+    def grown(self, before: Measured, after: Measured) -> str:
+        """That a larger result is taken."""
+        less = f"{before.net(after):.1%} of the cost at the likely sizes"
+        return f"larger ({self._sizes(before, after)}), since that saves {less}; prefer size to keep it small"
+
+    def _sizes(self, before: Measured, after: Measured) -> str:
+        return f"{self._count(after)} {after.file.unit}, not {self._count(before)}"
+
+    def _count(self, measured: Measured) -> int:
+        return measured.file.count + (measured.file.checks or 0) * self.checks
+
+    def gains(self, before: Measured, after: Measured) -> bool:
+        """Whether a result is taken, and better than the graph."""
+        less = self.more(before, after) < 0 or before.saved(after) > _EQUAL
+        return before.file.unit == after.file.unit and less and not self.why_not(before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a graph costs by the model of extraction, and as a file."""
+
+    cost: float
+    checks: float
+    """Of what it checks. An op did that by itself, so it counts only where it makes the file larger."""
+    file: Cost
+
+    def saved(self, after: Measured) -> float:
+        """The part of its cost that another one saves."""
+        return (self.cost - after.cost) / self.cost if self.cost else float(-after.cost)
+
+    def net(self, after: Measured) -> float:
+        """The same with what the checks cost."""
+        return self.saved(after) - (after.checks - self.checks) / (self.cost or 1.0)
+
 
 def cost(graph: Graph) -> Cost:
     """What a graph costs in the format that it came in; ops of ours where there is none, or it cannot be written."""
-    ops = sum(1 for _ in graph.body.walk())
+    ops = sum(op.name != "constant" for op in graph.body.walk())
     frontend = of_graph(graph)
     try:
         if ops <= MOST_OPS and frontend is not None:
@@ -63,34 +158,37 @@ def changes(before: Graph, after: Graph) -> Changes | None:
 
 
 def counted(graph: Graph) -> str:
-    """How large a graph is: the parts of the model that it was read of, ops of ours of another one."""
+    """How large a graph is: the parts of the model that it was read of, ops of ours of another one, constants not
+    counted."""
     known, frontend = as_read(graph), of_graph(graph)
     if known is not None and frontend is not None:
-        return f"{sum(known.values())} {frontend.kinds(graph)[0]}"
-    return f"{sum(1 for _ in written(graph.body))} {OPS}"
+        return f"{sum(without_constants(known).values())} {frontend.kinds(graph)[0]}"
+    return f"{sum(op.name != 'constant' for op in written(graph.body))} {OPS}"
 
 
 Again = Callable[[frozenset[Op]], Optimized | None]
 """Optimizes the graph once more, with some ops left as they came; None where there is no time, or nothing better."""
 
 
-def never_worse(graph: Graph, done: Optimized, again: Again) -> tuple[Optimized, str]:
-    """The result; where it would cost more than the graph, one in which the ops stay as they came that make it grow,
-    or the graph itself; then also a note that says so.
+def never_worse(graph: Graph, done: Optimized, again: Again, measure: Measure) -> tuple[Optimized, str]:
+    """The result, with a note where its file is larger; where it would cost more than the graph, or a part of it grows
+    for nothing, one in which the ops stay as they came that make it grow, or the graph itself, and a note that says so.
 
     The checks of what the user assumed do not count: they were asked for, and stay."""
     if of_graph(graph) is None:
         return done, ""
-    before = cost(graph)
-    why = _why(before, _cost(done))
-    if not why:
+    before, after = measure.of(graph), _measured(done, measure)
+    why = measure.why_not(before, after)
+    if not why and measure.more(before, after) <= 0:
         return done, ""
-    part = _in_part(graph, done, before, again)
+    part = _in_part(graph, done, before, again, measure)
     if part is not None:
-        found, left = part
+        result, left = part
         # What is known of sizes holds of the program, whatever was left of it.
-        scopes = replace(found.outcome, scopes=done.outcome.scopes)
-        return replace(found, sizes=done.sizes, outcome=scopes), _said(left, why)
+        scopes = replace(result.outcome, scopes=done.outcome.scopes)
+        return replace(result, sizes=done.sizes, outcome=scopes), _said(left, why or measure.larger(before, after))
+    if not why:
+        return done, measure.grown(before, after)
     given = _given(done)
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
     outcome = replace(done.outcome, rewrites={}, reasons=(), standing={value: value for value in values})
@@ -99,21 +197,32 @@ def never_worse(graph: Graph, done: Optimized, again: Again) -> tuple[Optimized,
 
 
 def _in_part(
-    graph: Graph, done: Optimized, before: Cost, again: Again
+    graph: Graph, done: Optimized, before: Measured, again: Again, measure: Measure
 ) -> tuple[Optimized, Mapping[Op, frozenset[str]]] | None:
-    """A result that costs less than the graph, and the ops that stay in it as they came; None where none was found.
+    """A result that costs less than the graph, and about as little as what was found where that may be taken, and the
+    ops that stay in it as they came; None where none was found.
 
     First the ops stay whose conditions, as checks, made their part of the graph larger; where that is not enough, all
-    ops that have such conditions, and then those that needed what these said."""
+    ops that have such conditions, and then those that needed what these said. Where it is too much, only those whose
+    part does not save what makes it worth it."""
     checked = _checked(done)
     own = _stating(done, (each for each in done.outcome.checks if each.needed_by is not None))
-    if not own or _why(before, _cost(done, own)):  # it is not the checks that grew
+    if not own or measure.why_not(before, _measured(done, measure, own)):  # it is not the checks that grew
         return None
-    left = dict(each for group in _together(checked) if _grew(group, graph, done.graph) for each in group.items())
+    groups = [group for group in _together(checked) if _grew(group, graph, done.graph)]
+    left = _joined(groups)
+    after = _measured(done, measure)
+    if not measure.why_not(before, after):
+        idle = _joined(group for group in groups if not _pays(group, graph, done.graph, before, measure))
+        for each in dict.fromkeys(map(frozenset, (left, idle) if idle else (left,))):
+            found = again(each) if each else None
+            if found is not None and measure.near(before, after, _measured(found, measure)):
+                return found, {op: checked[op] for op in checked if op in each}
+        return None
     left = left or checked
     for _ in range(_ROUNDS):
         found = again(frozenset(left))
-        if found is None or _saves(found, before):
+        if found is None or measure.gains(before, _measured(found, measure)):
             return None if found is None else (found, left)
         more = {**left, **checked, **_checked(found)}
         if more.keys() == left.keys():
@@ -145,15 +254,31 @@ def _together(ops: Mapping[Op, frozenset[str]]) -> list[dict[Op, frozenset[str]]
     return [group for group, _ in groups]
 
 
+def _joined(groups: Iterable[Mapping[Op, frozenset[str]]]) -> dict[Op, frozenset[str]]:
+    return dict(each for group in groups for each in group.items())
+
+
 def _grew(group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph) -> bool:
     """Whether the part of a graph that has to do with sizes of a group became larger, about."""
     names = frozenset[str]().union(*group.values())
-    return _size(result, names) > _size(graph, names)
+    return _size(_speaking(result, names)) > _size(_speaking(graph, names))
 
 
-def _size(graph: Graph, names: frozenset[str]) -> int:
-    """About how many statements have to do with some sizes."""
-    return sum(_OF_CHECK if op.name == "check" else 1 for op in graph.body.walk() if not names.isdisjoint(_told(op)))
+def _pays(group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph, before: Measured, measure: Measure) -> bool:
+    """Whether that part saves enough to be worth it."""
+    names = frozenset[str]().union(*group.values())
+    was, now = (sum(map(measure.model.op, _speaking(each, names))) for each in (graph, result))
+    return was - now - CHECK * len(group) >= _WORTH * before.cost
+
+
+def _speaking(graph: Graph, names: frozenset[str]) -> Iterator[Op]:
+    """The ops that have to do with some sizes."""
+    return (op for op in graph.body.ops if not names.isdisjoint(_told(op)))
+
+
+def _size(ops: Iterable[Op]) -> int:
+    """About how many statements ops are."""
+    return sum(_OF_CHECK if op.name == "check" else 1 for op in ops)
 
 
 def _told(op: Op) -> Iterator[str]:
@@ -165,15 +290,10 @@ def _told(op: Op) -> Iterator[str]:
         yield from size.symbols()
 
 
-def _saves(done: Optimized, before: Cost) -> bool:
-    after = _cost(done)
-    return after.unit == before.unit and after.count < before.count and not after.exceeds(before)
-
-
-def _cost(done: Optimized, without: Iterable[Op] = ()) -> Cost:
+def _measured(done: Optimized, measure: Measure, without: Iterable[Op] = ()) -> Measured:
     """What a result costs, but for the checks of what the user assumed, and some others."""
     apart = {*_given(done), *without}
-    return cost(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in apart)))
+    return measure.of(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in apart)))
 
 
 def _said(left: Collection[Op], why: str) -> str:
@@ -181,16 +301,6 @@ def _said(left: Collection[Op], why: str) -> str:
     shown = ", ".join(f"%{op.results[0].name}" if op.results else op.name for op in list(left)[:_SHOWN])
     more = f" and {len(left) - _SHOWN} others" if len(left) > _SHOWN else ""
     return f"left as they were: {shown}{more}; with what they need of sizes as checks {why}"
-
-
-def _why(before: Cost, after: Cost) -> str:
-    """Why a result is not taken, "" where it is."""
-    if before.unit != after.unit:
-        return "it could not be written" if after.unit == OPS else ""
-    if after.count > before.count:
-        return f"it would be larger ({after.count} {after.unit}, not {before.count})"
-    more = after.exceeds(before)
-    return f"it would be larger ({after.bytes} bytes of constants, not {before.bytes})" if more else ""
 
 
 def _given(done: Optimized) -> list[Op]:

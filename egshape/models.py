@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from egshape.annotate import Annotation
+from egshape.annotation import Annotation
 from egshape.egraph.engine import POOL
 from egshape.egraph.snapshot import without_collecting
 from egshape.errors import InvalidInput, Unsupported

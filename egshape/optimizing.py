@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NoReturn
+from typing import Literal, NoReturn, get_args
 
 from egshape import guest
-from egshape.attempts import Job, attempt_all, own_rules
+from egshape.attempts import Dropped, Job, attempt_all, own_rules
+from egshape.branches import without_decided
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
 from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
+from egshape.egraph.cost import CostModel
 from egshape.egraph.snapshot import without_collecting
-from egshape.errors import InvalidInput
+from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts, facts_given, several
 from egshape.frontends.registry import of_graph
 from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph, Op, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
-from egshape.measure import changes, cost, never_worse
+from egshape.measure import Measure, Prefer, changes, never_worse
 from egshape.models import Model, load
-from egshape.ops.host import HOST_CALLS, unresolved
+from egshape.ops.host import HOST_CALLS, runner, unresolved
 from egshape.ops.shape_function import assuming
 from egshape.pipeline import Optimized
 from egshape.reasons.explain import explain as explain_sizes
@@ -36,9 +38,12 @@ from egshape.result import Optimization
 from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
+from egshape.wraps import bounds_of_starts
 
 _SHOWN = 3
 """How many values a note names."""
+ChecksAs = Literal["nodes", "metadata", "none"]
+"""Where the checks of an ONNX model go: see ``egshape.save``."""
 _ROUNDS = 3
 """How often a model is read once more, since a part of it would be written larger."""
 
@@ -103,10 +108,12 @@ class Result(Optimization):
         own = [each for each in self.report.symbols if any(source in axes for source in each.sources)]
         ranges = [SymbolFacts(each.name, ranges=each.ranges, divisor=each.divisor).relations() for each in own]
         equal = [Relation("==", axes[one], axes[two]) for one, two, _ in self.report.equalities]
-        known = self.facts.with_relations([*(relation for each in ranges for relation in each), *equal])
+        derived = [*(relation for each in ranges for relation in each), *equal]
+        known = self.facts.with_relations(derived)
         for each in own:
             known = known.with_symbol(each.name, each.sources)
-        return known
+        stated = {each.text for each in self.facts.statements()}
+        return replace(known, implied=tuple(each.text for each in derived if each.text not in stated))
 
     @cached_property
     def changes(self) -> Changes:
@@ -135,18 +142,24 @@ def optimize(
     validate: bool = True,
     refine_signature: bool = False,
     allow_larger: bool = False,
+    prefer: Prefer = "cost",
+    checks: ChecksAs = "nodes",
     explain: bool = True,
     decide: Decide = "both",
     share_layers: bool = False,
+    trust_rules: bool = False,
     tracer: Tracer | None = None,
 ) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
 
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
-    or names (of an installed package, `acme.fuse`); they are checked first.
+    or names (of an installed package, `acme.fuse`); they are checked first, and each is tried: one that is wrong, or
+    cannot be tried, is left out with a note, unless trust_rules is given.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
-    refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
-    larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
+    refine_signature: let input types become static where the facts say so. prefer: "cost" lets the file grow (a check
+    is several statements of StableHLO) where that saves 1 % of the cost at the likely sizes, "size" never;
+    allow_larger: it may grow, whatever that saves. checks: where those of an ONNX model will go when it is saved, since
+    nodes count. explain: keep reasons.
     share_layers: layers that are equal up to weights go through the rules once (docs/large.md: where that pays).
     decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files.
@@ -158,18 +171,83 @@ def optimize(
         >>> x = net.input("x", ["n", 4])
         >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
         >>> egshape.optimize(graph).changes.total()
-        '5 ops -> 3 ops'
+        '4 ops -> 2 ops'
     """
     rules = tuple(map(str, several(rules)))
-    with size_functions(rules) as functions:
+    limits, tracer = limits or Limits(), tracer or Tracer()
+    left_out: tuple[Dropped, ...] = ()
+    if rules and not trust_rules:
+        left_out, limits = _tried(rules, limits, tracer)
+    with size_functions(rules, frozenset(each.rule for each in left_out)) as functions:
         user = Facts.parse(*facts_given(assume), assumed=True)
+        implied: tuple[Relation, ...] = ()
         if facts is not None:
+            facts, implied = facts.apart()
             user = facts.merge(user)
-        limits = limits or Limits()
-        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers)
+        if prefer not in get_args(Prefer):
+            raise InvalidInput(f"prefer is {prefer!r}", hint=f"give one of {', '.join(get_args(Prefer))}")
+        larger = Larger(allow_larger, prefer, checks == "nodes")
+        asked = _Asked(rules, limits, validate, refine_signature, larger, explain, decide, share_layers, left_out)
         with assuming(user):
             graph = load(model)
-        return replace(_optimized(graph, user, asked, tracer or Tracer()), functions=functions)
+        result = _optimized(graph, user, asked, tracer)
+        if foreign := _not_implied(result, implied):
+            result = _optimized(graph, user.with_relations(foreign), asked, tracer)
+        result = _without_wrapping(result, user, asked, tracer)
+        return replace(result, functions=functions)
+
+
+def _without_wrapping(result: Result, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
+    """The result with checks that starts of windows do not wrap, where it costs less with them."""
+    inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
+    bounds = [each for each in dict.fromkeys(bounds_of_starts(result.optimized)) if each.symbols() <= inputs]
+    if not bounds or result.report.status != "saturated":
+        return result
+    inner = Tracer(tracer.on_stage, tracer.keep_events)
+    try:
+        again = _optimized(result.source, user.with_relations(bounds), asked, inner)
+    except EgshapeError:
+        return result
+    measure = asked.larger.measure(result.optimized.likely)
+    if not measure.gains(measure.of(result.graph), measure.of(again.graph)):
+        return result
+    inner.note(f"checked, since sizes that wrap would be other ones: {'; '.join(map(str, bounds))}")
+    return _told(again, tracer, inner)
+
+
+def _not_implied(result: Result, statements: Sequence[Relation]) -> list[Relation]:
+    """Those of some statements, implied by the program that they come from, that this one does not imply."""
+    sizes = result.optimized.sizes
+
+    def holds(statement: Relation) -> bool:
+        known = resolve(result.source, Facts().with_relation(statement)).statements()
+        return all(sizes.decide(each) == "proved" for each in known)
+
+    return [each for each in statements if not holds(each)]
+
+
+@dataclass(frozen=True)
+class Larger:
+    """When a result may be larger than the model: see ``optimize``."""
+
+    allowed: bool
+    prefer: Prefer
+    checks: bool
+
+    def measure(self, likely: Mapping[str, int]) -> Measure:
+        """How results are compared with a graph, at these sizes."""
+        return Measure(CostModel(likely), self.prefer, self.checks)
+
+
+def _tried(rules: Sequence[str], limits: Limits, tracer: Tracer) -> tuple[tuple[Dropped, ...], Limits]:
+    """The rules that are not used, as their trials say, and the limits with the time that is left."""
+    from egshape.rulebook import beforehand  # which is large, for those who have rules
+
+    started = time.monotonic()
+    with tracer.stage("try rules"), size_functions(rules):
+        left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())
+    spent = time.monotonic() - started
+    return left_out, replace(limits, seconds=None if limits.seconds is None else limits.seconds - spent)
 
 
 @dataclass(frozen=True)
@@ -180,10 +258,12 @@ class _Asked:
     limits: Limits
     validate: bool
     refine_signature: bool
-    allow_larger: bool
+    larger: Larger
     explain: bool
     decide: Decide
     share_layers: bool
+    left_out: tuple[Dropped, ...] = ()
+    """Rules that are not used, as their trials say."""
 
 
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
@@ -208,7 +288,8 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
             again, larger = _once(read, user, replace(asked, limits=replace(limits, seconds=left)), inner)
         except InvalidInput:  # a fact speaks of a value inside of what is one op now
             break
-        if larger is None and again.graph is not read and cost(again.graph).count < cost(graph).count:
+        measure = asked.larger.measure(again.optimized.likely)
+        if larger is None and again.graph is not read and measure.gains(measure.of(read), measure.of(again.graph)):
             return _taken(again, places, tracer, inner)
     return result
 
@@ -217,6 +298,11 @@ def _taken(result: Result, left: Sequence[str], tracer: Tracer, inner: Tracer) -
     """A result in which nodes stay as they came, with what was noted on the way there."""
     shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} others" if len(left) > _SHOWN else "")
     inner.note(f"left as they were, since they would be written larger: {shown}")
+    return _told(result, tracer, inner)
+
+
+def _told(result: Result, tracer: Tracer, inner: Tracer) -> Result:
+    """A result with what was noted on the way to it, after what was there before."""
     tracer.notes[:], tracer.events[:], tracer.stages[:] = inner.notes, inner.events, [*tracer.stages, *inner.stages]
     stages = tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages)
     return replace(result, report=result.report.model_copy(update={"notes": tuple(inner.notes), "stages": stages}))
@@ -229,15 +315,19 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
+    hosted.pop("onnx.Constant", None)  # text
     if asked.validate:
         guest.prepare_for(hosted.values())
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(
-            f"{target} is kept as it is: {kept}" if kept else f"{target} has no lowering: it is called in Python"
+            f"{target} is kept as it is: {kept}"
+            if kept
+            else f"{target} has no lowering: it is called in {runner(call)}"
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
+    graph = without_decided(graph, known)
     job = Job(
         graph,
         known,
@@ -251,7 +341,7 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         asked.decide,
         share_layers=asked.share_layers,
     )
-    done, dropped = attempt_all(job, tracer)
+    done, dropped = attempt_all(job, tracer, asked.left_out)
     for left_out in dropped:
         tracer.note(str(left_out))
     for stop in done.outcome.stops:
@@ -266,12 +356,13 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
     checked = done.graph is not graph and done.outcome.status == "saturated"
     whole: Graph | None = None
-    if done.graph is not graph and not asked.refine_signature and not asked.allow_larger:
-        tried = done.graph
+    if done.graph is not graph and not asked.refine_signature and not asked.larger.allowed:
+        tried, measure = done.graph, asked.larger.measure(done.likely)
         with tracer.stage("measure"):
-            done, larger = _measured(job, done, {each.rule for each in dropped}, time.monotonic() - started)
+            done, larger = _measured(job, done, {each.rule for each in dropped}, time.monotonic() - started, measure)
         if larger:
             tracer.note(larger)
+        if larger and done.graph is not tried:
             checked = False
             if set(graph.body.ops) <= set(done.graph.body.ops):
                 whole = tried
@@ -286,8 +377,11 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
     return Result(result, known, report, graph, done), whole
 
 
-def _measured(job: Job, done: Optimized, omit: Collection[str], seconds: float) -> tuple[Optimized, str]:
-    """The result where it is no larger than the graph, else what is, with a note; ``seconds`` is what it took."""
+def _measured(
+    job: Job, done: Optimized, omit: Collection[str], seconds: float, measure: Measure
+) -> tuple[Optimized, str]:
+    """The result where it costs no more than the graph, else what does not; a note where it is larger, or not all that
+    was found is taken. ``seconds`` is what it took."""
 
     def again(left: frozenset[Op]) -> Optimized | None:
         if time.monotonic() + seconds > job.deadlines.rules:
@@ -297,7 +391,7 @@ def _measured(job: Job, done: Optimized, omit: Collection[str], seconds: float) 
 
     try:
         with holding(job.deadlines.end):
-            return never_worse(job.graph, done, again)
+            return never_worse(job.graph, done, again, measure)
     except LimitReached:
         return done, "it may be larger than the model: no time was left to measure it"
 
@@ -316,8 +410,15 @@ def _optimized_function(graph: Graph, asked: _Asked, started: float, tracer: Tra
     if left is not None and left <= 0:
         tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
         return graph
-    limits = replace(limits, seconds=left)
-    found = optimize(graph, (), asked.rules, limits, validate=asked.validate, explain=False, decide=asked.decide)
+    alike = replace(
+        asked,
+        limits=replace(limits, seconds=left),
+        refine_signature=False,
+        larger=replace(asked.larger, allowed=False),
+        explain=False,
+        share_layers=False,
+    )
+    found = _optimized(graph, Facts(), alike, Tracer())
     ops = found.report.ops
     if ops.after != ops.before:
         tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")

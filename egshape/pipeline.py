@@ -58,6 +58,9 @@ from egshape.validate import Verdict, compare, late
 
 VALIDATION_SECONDS = 2.0
 
+_TIMES = 3
+"""How often a graph that rules of a user made cheaper goes through the stages once more."""
+
 STRICT = "EGSHAPE_STRICT"
 """Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
 
@@ -166,6 +169,8 @@ class Road:
         if body is None:
             self.outcome, self.names = Outcome(), Names()
             body = self.block(graph.body, entry, given, refine_signature)
+        if self.setting.program.makes:
+            body = self.to_fixpoint(body, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
         once = placed_once(optimize_behind(self.behind, self.moved, body, known, entry.believed))
         self.moved(once.now)
@@ -267,6 +272,21 @@ class Road:
             return None
         self.outcome = told
         return self.whole(lined, entry, given, refine_signature)
+
+    def to_fixpoint(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
+        """A block that rules of a user rewrote, once more as long as that makes it cheaper: some of what they make (a
+        list of sizes that are numbers) the shipped rules see only when it is read anew."""
+        cost = self.setting.model.block
+        for _ in range(_TIMES):
+            before = self.outcome
+            if before.status != "saturated" or not self.setting.program.fired(before.rewrites):
+                break
+            found = self.whole(block, entry, given, refine_signature)
+            if cost(found) >= cost(block):
+                self.outcome = before
+                break
+            block = found
+        return block
 
     def whole(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
         """A block whose layers went through the stages apart, once more; as it is where that takes too long."""

@@ -122,6 +122,11 @@ class StageRow(Json):
     seconds: float
 
 
+def without_constants(kinds: Mapping[str, int]) -> dict[str, int]:
+    """Parts by kind, constants left out, as viewers do it: whether one is a node or data is a choice of the file."""
+    return {kind: count for kind, count in kinds.items() if kind.lower() != "constant"}
+
+
 class Changes(Json):
     """How many parts of each kind a model had, and has now. ``unit``: what these are called."""
 
@@ -129,13 +134,20 @@ class Changes(Json):
     before: Mapping[str, int]
     after: Mapping[str, int]
 
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Both totals, constants not counted."""
+        return sum(without_constants(self.before).values()), sum(without_constants(self.after).values())
+
     def total(self) -> str:
-        """Both totals."""
-        return f"{sum(self.before.values())} {self.unit} -> {sum(self.after.values())} {self.unit}"
+        """Both totals as text."""
+        before, after = self.totals
+        return f"{before} {self.unit} -> {after} {self.unit}"
 
     def lines(self) -> Iterator[str]:
-        """The kinds whose number changed, those first of which most are gone."""
-        every = [(name, self.before.get(name, 0), self.after.get(name, 0)) for name in {**self.before, **self.after}]
+        """The kinds whose number changed, those first of which most are gone, constants left out."""
+        names = without_constants({**self.before, **self.after})
+        every = [(name, self.before.get(name, 0), self.after.get(name, 0)) for name in names]
         every = sorted((row for row in every if row[1] != row[2]), key=lambda row: (row[2] - row[1], row[0]))
         rows = every if len(every) <= _KINDS_SHOWN else every[: _KINDS_SHOWN - 1]
         rest = every[len(rows) :]

@@ -9,7 +9,9 @@ from typing import Any
 from egshape.attempts import Dropped
 from egshape.decide import reason
 from egshape.dims import Dim, symbol
-from egshape.facts import Facts
+from egshape.egraph.stages import LARGEST_SIZE
+from egshape.facts import Facts, Relation
+from egshape.facts.intervals import intersect
 from egshape.ir.calls import written
 from egshape.ir.graph import Graph
 from egshape.ir.types import TensorType
@@ -104,16 +106,22 @@ def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
 
 
 def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) -> Symbol:
-    low, high = done.sizes.bounds(symbol(name))
-    known = facts.symbol(name)
-    ranges = known.ranges if len(known.ranges) > 1 else ((max(low or 0, 0), None if high == 2**31 - 1 else high),)
+    known = facts.with_relations(_of_ops(name, done)).symbol(name)
+    ranges = intersect(done.sizes.ranges(symbol(name)), known.ranges)
     return Symbol(
         name=name,
         sources=tuple(sources),
-        ranges=tuple((int(a or 0), b) for a, b in ranges),
+        ranges=tuple((a or 0, None if b is not None and b >= LARGEST_SIZE else b) for a, b in ranges),
         divisor=known.divisor,
         likely=(done.likely[name],) if name in done.likely else (),
     )
+
+
+def _of_ops(name: str, done: Optimized) -> Iterator[Relation]:
+    """What ops say of one size alone, whatever their operands."""
+    for each in done.sizes.assumptions:
+        if isinstance(each.reason, reason.Semantics) and each.relation.symbols() == {name}:
+            yield each.relation
 
 
 def _equalities(graph: Graph, done: Optimized) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:

@@ -14,6 +14,15 @@ def axes_of(graph: Graph) -> dict[str, Dim]:
     return {f"{value.name}.{axis}": dim for value in graph.inputs for axis, dim in enumerate(value.type.shape or ())}
 
 
+def named_axes(graph: Graph) -> dict[str, Dim]:
+    """The size of each axis of inputs and outputs by its name ``input.axis``, ``output.axis``."""
+    outputs = zip(graph.output_names, graph.outputs, strict=True)
+    return {
+        **{f"{name}.{axis}": dim for name, value in outputs for axis, dim in enumerate(value.type.shape or ())},
+        **axes_of(graph),
+    }
+
+
 def values_of(graph: Graph) -> Mapping[str, Value]:
     """Every value of a graph by its name, those inside of regions included."""
     found: Mapping[str, Value] = graph.body.keep("values", lambda: _values(graph.body))
@@ -80,10 +89,10 @@ def shape_sources(block: Block) -> dict[str, str]:
 
 
 def size_of(graph: Graph, text: str) -> Dim:
-    """The size that a text means: an input's or value's axis, or an expression over symbols and these.
+    """The size that a text means: an input's, output's or value's axis, or an expression over symbols and these.
 
     Raises InvalidInput for what the graph does not have, ParseError for what is no expression."""
-    sizes = axes_of(graph)
+    sizes = named_axes(graph)
     if text in sizes:
         return sizes[text]
     if text.startswith("%"):

@@ -376,6 +376,6 @@ def _parts(one: np.ndarray, two: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind in "iub":
+    if array.dtype.kind in "iubO":  # text has no bits
         return array
     return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")

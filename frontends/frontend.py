@@ -65,11 +65,13 @@ def swells(after: int, before: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How many statements or nodes a graph is written as, what they are called, and the bytes of its constants."""
+    """How many statements or nodes a graph is written as, but for constants, what they are called, the bytes of its
+    constants, and how many further nodes its checks are; None where they are told from other statements by nothing."""
 
     count: int
     unit: str
     bytes: int = 0
+    checks: int | None = None
 
     def exceeds(self, other: Cost) -> bool:
         """Whether it is more than another: nodes first; bytes only beyond a few constants of sizes."""
@@ -143,4 +145,5 @@ class Frontend(Protocol):
         that one gives; none where parts are ops of ours. Raises EgshapeError where it cannot be written."""
 
     def cost(self, graph: Graph) -> Cost:
-        """What a graph costs as a model of this format. Raises EgshapeError where it cannot hold it."""
+        """What a graph costs as a model of this format, constants not counted. Raises EgshapeError where it cannot hold
+        it."""

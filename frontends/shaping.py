@@ -9,7 +9,8 @@ import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError
-from egshape.ir.types import integer_range, is_integer, numpy_dtype
+from egshape.ir.types import numpy_dtype
+from egshape.ops.regions import neutral
 
 _ZERO, _ONE = const(0), const(1)
 
@@ -39,15 +40,7 @@ def joined(shapes: Sequence[Sequence[Dim]], join: Callable[[Dim, Dim], Dim]) -> 
 
 def start_of(ours: str, dtype: str) -> np.ndarray:
     """The number from which a fold by one of our binary ops starts: its neutral element."""
-    if ours == "multiply" or (ours == "and" and dtype == "i1"):
-        number: float = 1
-    elif ours in ("add", "or"):
-        number = 0
-    elif dtype == "i1" or is_integer(dtype):
-        number = integer_range(dtype)[0 if ours == "maximum" else 1]
-    else:
-        number = -np.inf if ours == "maximum" else np.inf
-    return np.array(number).astype(numpy_dtype(dtype))
+    return np.array(neutral(ours, dtype)).astype(numpy_dtype(dtype))
 
 
 def running_window(dims: Sequence[Dim], axis: int, reach: Sequence[Dim]) -> dict[str, tuple[Dim, ...]]:

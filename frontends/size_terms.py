@@ -58,7 +58,8 @@ def plan(dim: Dim) -> Term:
 
 def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
     """Relations that hold where ``lhs relation rhs`` does; the given one comes first. Terms move to the other side, a
-    common factor is divided out, and a bound of max(x, 0) or of x // number is one of x."""
+    common factor is divided out, a bound of max(x, 0) or of x // number is one of x, and where max(x, 0) is a positive
+    number, or at least that, x is."""
     yield relation, lhs, rhs
     difference = lhs - rhs
     if not all(isinstance(atom, Symbol) for atom in {*lhs.atoms(), *rhs.atoms()} - set(difference.atoms())):
@@ -76,6 +77,9 @@ def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
     inside = _bounded(relation, terms, -constant)
     if inside is not None:
         yield from forms("<=", *inside)
+    reached = _reached(relation, terms, -constant)
+    if reached is not None:
+        yield from forms(relation, *reached)
     whole = from_terms(terms)
     positive = from_terms([(mono, c) for mono, c in terms if c > 0])
     yield relation, positive + max(constant, 0), positive - whole + max(-constant, 0)
@@ -105,6 +109,18 @@ def _bounded(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -
     ):
         return atom.num, const(atom.den.const * (bound + 1) - 1)
     return None
+
+
+def _reached(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -> tuple[Dim, Dim] | None:
+    """The two sides for x where ``terms relation bound`` says that max(x, 0) is a positive number, or at least that."""
+    if len(terms) != 1 or relation == "!=":
+        return None
+    ((mono, c),) = terms
+    atom, power = mono[0]
+    number = c * bound
+    if not isinstance(atom, Relu) or (len(mono), power, abs(c)) != (1, 1, 1) or number <= 0:
+        return None
+    return (const(number), atom.arg) if c < 0 else (atom.arg, const(number)) if relation == "==" else None
 
 
 def _moved_in(term: Term) -> Term:

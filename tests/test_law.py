@@ -71,6 +71,7 @@ LAYERS = [
             "rulesets",
             "attempts",
             "behind",
+            "branches",
             "periods",
             "repeats",
             "retold",
@@ -80,6 +81,8 @@ LAYERS = [
             "signature",
             "places",
             "annotate",
+            "annotation",
+            "wraps",
             "reasons",
             "compiling",
             "show",
@@ -101,6 +104,7 @@ LAYERS = [
             "estimate",
             "guest",
             "guest_process",
+            "torch",
         ],
     ),
 ]
@@ -370,7 +374,12 @@ ASKED = {
     "egshape.egraph.encode": {"bitcast_convert", "concatenate"},  # terms of their own in the prelude
     "egshape.egraph.rebuild": {"broadcast_in_dim", "concatenate"},
     "egshape.ir.calls": {"call"},  # tells calls from other ops with regions
-    "egshape.ir.builder": {"concatenate", "reshape"},  # follows a size through the vectors that shape code makes of it
+    "egshape.ir.builder": {
+        "concatenate",
+        "convert",
+        "reshape",
+        "slice",
+    },  # follows a size through the vectors that shape code makes of it
     "egshape.egraph.twins": {"reduce"},  # counts what is true of a mask
     "egshape.reasons.advise": {"reshape"},  # what a reshape splits is worth a question
     "egshape.rulebook.trial.mutate": {"broadcast_in_dim", "reshape"},  # mends the sizes that these state

@@ -54,7 +54,7 @@ def before_and_after(result: Result, shape_code: bool | None = None) -> Picture:
         Cluster(
             name,
             {
-                "label": "\n".join([f"{name}: {sum(total.values())} {result.changes.unit}", *drawing.notes()]),
+                "label": "\n".join([f"{name}: {total} {result.changes.unit}", *drawing.notes()]),
                 "style": "rounded",
                 "color": "#c5cbd3",
                 "margin": "14",
@@ -62,8 +62,8 @@ def before_and_after(result: Result, shape_code: bool | None = None) -> Picture:
             tuple(drawing.items()),
         )
         for name, drawing, total in (
-            ("before", before, result.changes.before),
-            ("after", after, result.changes.after),
+            ("before", before, result.changes.totals[0]),
+            ("after", after, result.changes.totals[1]),
         )
     ]
     drawn = {node.id for node in Picture("", tuple(items)).nodes()}

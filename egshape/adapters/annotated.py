@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,18 @@ import numpy as np
 
 from egshape.adapters.entry import Entry
 from egshape.adapters.sources import Arguments, JaxFunction, Key, Source, source_of
-from egshape.annotate import Annotation, annotate, named
+from egshape.annotate import annotate
+from egshape.annotation import Annotation, named, without_variables
 from egshape.compiling import Function, compile
-from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
+from egshape.dims import const, parse, symbol
+from egshape.errors import CheckFailed, InvalidInput, ParseError, TypeMismatch
+from egshape.facts import Relation
 from egshape.ir.arrays import unread
 from egshape.ir.graph import Graph
 from egshape.ir.types import dtype_name
 from egshape.models import Model
+from egshape.ops.conditions import negated
+from egshape.prove import prove
 from egshape.runtime.core.torch_tensors import array_of, is_tensor_type
 
 
@@ -110,15 +115,19 @@ class Annotated:
             return self._compiled[key]
 
     def __call__(self, *inputs: Any, **by_name: Any) -> Any:
-        if _traced((*inputs, *by_name.values())):
-            return self._inside(inputs, by_name)
+        if traced((*inputs, *by_name.values())):
+            return self._inside(self.ordered(inputs, by_name))
         arrays = self.arrays(inputs, by_name)
         return self.compiled(*arrays)(*arrays)
+
+    def ordered(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call in order. Raises InvalidInput for some that are missing."""
+        return self._source.ordered(inputs, by_name)
 
     def arrays(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call in order, as arrays; torch's tensors as they are. Raises InvalidInput for some that
         are missing."""
-        return list(map(_array, self._source.ordered(inputs, by_name)))
+        return list(map(_array, self.ordered(inputs, by_name)))
 
     def sizes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises
@@ -149,11 +158,23 @@ class Annotated:
     def entry(self, key: Key) -> Entry:
         """What is said of arguments of these dtypes and ranks. Raises TypeMismatch for others than are said."""
         if key not in self._entries:
-            self._agree(key)
-            self._entries[key] = Entry(self._types, key)
+            self._entries[key] = Entry(self._said(key), key)
         return self._entries[key]
 
-    def _inside(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> Any:
+    def traced_status(self, given: Sequence[Any]) -> str:
+        """Whether what is said admits arguments that JAX traces: "proved", "refuted", or "unknown" where that hangs on
+        sizes that the trace leaves open."""
+        try:
+            conditions = self.entry(_key(given)).conditions
+        except TypeMismatch:
+            return "refuted"
+        known = _sizes_of_trace(self._types, given)
+        answers = {prove(str(each), known).status for each in conditions}
+        if "refuted" in answers and any(prove(str(negated(each)), known).status == "proved" for each in conditions):
+            return "refuted"
+        return "proved" if answers <= {"proved"} else "unknown"
+
+    def _inside(self, given: Sequence[Any]) -> Any:
         """A call while JAX traces another function: the program's own ops, behind what is said where all sizes are
         numbers. Raises TypeMismatch and CheckFailed for what is said and does not hold."""
         if not isinstance(self._source, JaxFunction):
@@ -162,7 +183,6 @@ class Annotated:
                 where=self.name,
                 hint="egshape.jax_call goes inside of jax.jit",
             )
-        given = self._source.ordered(inputs, by_name)
         entry = self.entry(_key(given))
         shapes = [each.shape for each in given]
         if all(isinstance(size, int) for shape in shapes for size in shape):
@@ -182,14 +202,16 @@ class Annotated:
             )
         return tuple((str(each.dtype), len(each.shape or ())) for each in self._types.values())
 
-    def _agree(self, key: Key) -> None:
-        for (name, each), (dtype, rank) in zip(self._types.items(), key, strict=True):
+    def _said(self, key: Key) -> dict[str, Annotation]:
+        """What is said of arguments of these dtypes and ranks. Raises TypeMismatch for others than are said."""
+        plain = without_variables([(f"argument {name}", each) for name, each in self._types.items()], key)
+        for name, each, (dtype, rank) in zip(self._types, plain, key, strict=True):
             _agrees(name, each, dtype, rank)
+        return dict(zip(self._types, plain, strict=True))
 
     def _graph(self, key: Key) -> Graph:
         if key not in self._graphs:
-            self._agree(key)
-            graph = self._source.graph(list(self._types.values()), key)
+            graph = self._source.graph(list(self._said(key).values()), key)
             inputs = [value.name for value in graph.inputs]
             said = {**dict(zip(inputs, self._types.values(), strict=True)), **self._said_of_results(graph)}
             self._graphs[key] = annotate(graph, said, dict(zip(inputs, self._types, strict=True)))
@@ -205,10 +227,26 @@ class Annotated:
         return {name or own: type for own, (name, type) in results}
 
 
-def _traced(inputs: Sequence[Any]) -> bool:
+def traced(inputs: Sequence[Any]) -> bool:
     """Whether JAX traces one of these."""
     jax = sys.modules.get("jax")
     return jax is not None and any(isinstance(each, jax.core.Tracer) for each in inputs)
+
+
+def _sizes_of_trace(names: Iterable[str], given: Sequence[Any]) -> list[str]:
+    """What a trace of JAX tells of the sizes of arguments, as facts; its symbols are at least 1, and get names that no
+    argument has. A size that is written in JAX's own functions is left open."""
+    facts = []
+    for name, each in zip(names, given, strict=True):
+        for axis, size in enumerate(each.shape):
+            try:
+                dim = parse(str(size))
+            except ParseError:
+                continue
+            apart = {own: symbol(f"{own} of the trace") for own in dim.symbols()}
+            facts.append(str(Relation("==", symbol(f"{name}.{axis}"), dim.substitute(apart))))
+            facts += [str(Relation(">=", other, const(1))) for other in apart.values()]
+    return facts
 
 
 def _array(item: Any) -> Any:
@@ -239,7 +277,7 @@ def types_of(arguments: Arguments, types: Sequence[tuple[str, Annotation]]) -> d
 
 
 def _completed(said: Annotation, dtype: str | None, rank: int | None) -> Annotation:
-    shape = said.shape if said.shape is not None or rank is None else (None,) * rank
+    shape = said.shape if said.shape is not None or said.rest is not None or rank is None else (None,) * rank
     return replace(said, dtype=said.dtype or dtype, shape=shape)
 
 

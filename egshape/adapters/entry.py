@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from egshape.adapters.sources import Key
-from egshape.annotate import Annotation, annotate
+from egshape.annotate import annotate
+from egshape.annotation import Annotation
 from egshape.errors import CheckFailed, UndefinedSize
 from egshape.facts import Relation
 from egshape.ir.builder import BlockBuilder

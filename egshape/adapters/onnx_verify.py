@@ -27,6 +27,7 @@ from egshape.ir.graph import Graph, Op
 from egshape.ir.points import Point, admitted_points, points_of
 from egshape.ir.types import is_integer
 from egshape.limits import LimitReached, held, holding, resident_mb
+from egshape.ops.host import FRAGILE, HOST_CALLS
 from egshape.validate import late, rejects, sizes_at, violated_fact
 
 SCALES = (4, 16, 37, 64, 100)
@@ -48,9 +49,6 @@ _HELD_TWICE = 2.5
 
 _END_SECONDS = 10.0
 """Time for runs with integers at the ends of their dtypes."""
-
-_FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
-"""Ops whose kernels in ONNX Runtime end the process at a batch of 0, as Scan does where there is nothing to scan."""
 
 Arrays = Mapping[str, np.ndarray]
 """Arrays by the names of inputs."""
@@ -286,7 +284,9 @@ def _points(graphs: tuple[Graph, Graph], facts: Facts) -> list[Point]:
 
 
 def _fragile(op: Op) -> bool:
-    return op.name == SCAN or (op.name == "composite" and op.attrs["name"].rpartition(".")[2] in _FRAGILE)
+    """Whether a kernel of ONNX Runtime ends the process at a batch of 0, as Scan does where nothing is scanned."""
+    title = op.attrs["target"] if op.name in HOST_CALLS else op.attrs["name"] if op.name == "composite" else ""
+    return op.name == SCAN or title.rpartition(".")[2] in FRAGILE
 
 
 class _Small:

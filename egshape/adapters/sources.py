@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from egshape.annotate import Annotation, Size
+from egshape.annotation import Annotation, Size
 from egshape.dims import Dim, symbol
 from egshape.dims.core import Symbol
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from egshape.adapters.annotated import Annotated, types_of
+from egshape.adapters.annotated import Annotated, traced, types_of
 from egshape.adapters.entry import Entry
 from egshape.adapters.sources import Arguments, Key
-from egshape.annotate import named
+from egshape.annotation import named
 from egshape.errors import CheckFailed, EgshapeError, InvalidInput
 from egshape.facts import Relation
 from egshape.ops.conditions import negated
@@ -52,7 +52,8 @@ def specialised(*programs: Annotated) -> Specialised:
 
 @dataclass(frozen=True)
 class Specialised:
-    """Implementations, in the order in which they are tried."""
+    """Implementations, in the order in which they are tried. Called while JAX traces another function, it takes the
+    first one whose types admit every size that the trace leaves open."""
 
     ways: tuple[Way, ...]
 
@@ -60,6 +61,9 @@ class Specialised:
         return f"<{type(self).__name__} {', '.join(way.program.name + '?' * way.tested for way in self.ways)}>"
 
     def __call__(self, *inputs: Any, **by_name: Any) -> Any:
+        if traced((*inputs, *by_name.values())):
+            given = self.ways[0].program.ordered(inputs, by_name)
+            return self.chosen_in_trace(given)(*given)
         arrays = self.ways[0].program.arrays(inputs, by_name)
         return self.chosen(*arrays)(*arrays)
 
@@ -71,6 +75,22 @@ class Specialised:
                 return way.program
         refusals = [f"{way.program.name}: {way.program.refusal(*arrays)}" for way in self.ways]
         raise CheckFailed(f"no implementation takes these arguments: {'; '.join(refusals)}")
+
+    def chosen_in_trace(self, given: Sequence[Any]) -> Annotated:
+        """The implementation for arguments that JAX traces: the first one that admits all sizes that they may have.
+        Raises CheckFailed where none does."""
+        answers = [(way.program, way.program.traced_status(given) if way.tested else "proved") for way in self.ways]
+        for program, answer in answers:
+            if answer == "proved":
+                return program
+        told = "; ".join(
+            f"{program.name}: {'does not admit them' if answer == 'refuted' else 'hangs on sizes that are open'}"
+            for program, answer in answers
+        )
+        raise CheckFailed(
+            f"no implementation takes these traced arguments at every size: {told}",
+            hint="give a last implementation that admits them all",
+        )
 
     def given(self, *types: str) -> Specialised:
         """What is left for arguments of which this is known: an implementation that never admits them is left out, and

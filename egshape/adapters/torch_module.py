@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from types import FunctionType
 from typing import Any
 
-from egshape.adapters.torch_arguments import arguments_of, by_argument
+from egshape.adapters.torch_arguments import arguments_of, by_argument, leaves
 from egshape.adapters.torch_compile import Options, backend, note
+from egshape.adapters.torch_layout import enlarged, layout_of, regular
 from egshape.errors import CheckFailed
 from egshape.frontends.torch.stand_ins import STANDS_FOR, standing
 
@@ -48,6 +50,14 @@ def compile(
     return CompiledModule(module, dynamic_shapes, options)
 
 
+_COMPILING: ContextVar[bool] = ContextVar("_COMPILING", default=False)
+"""Whether graphs are compiled and not run."""
+
+
+class _Compiled(Exception):
+    """Ends a call of which only the graph is wanted."""
+
+
 MOST_SEEN = 4096
 """Kinds of arguments that are remembered."""
 
@@ -61,6 +71,8 @@ class CompiledModule:
         self._roads = list(_ROADS if dynamic_shapes is not None else _ROADS[-1:])
         """The ways of tracing that are left; the first is taken."""
         self._run = self._compiled()
+        self._fresh = True
+        """Whether nothing is compiled on the present way."""
         self._seen: set[Any] = set()
         """Arguments that need nothing compiled, so that torch's settings do not matter to them."""
 
@@ -70,6 +82,7 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from torch._dynamo.exc import TorchDynamoException
 
+        args, kwargs = regular(args, kwargs)
         kind = self._kind(args, kwargs)
         if kind is not None and kind in self._seen:
             try:
@@ -80,6 +93,7 @@ class CompiledModule:
         while True:
             try:
                 with self._roads[0](sources):
+                    self._compile_ahead(args, kwargs)
                     found = self._run(*args, **kwargs)
                 self._remember(args, kwargs)
                 return found
@@ -90,11 +104,26 @@ class CompiledModule:
             except CheckFailed:  # an assertion that torch made of a broadcast, or an error of the module: it says which
                 return self.module(*args, **kwargs)
             self._roads.pop(0)
-            self._run = self._compiled()
+            self._run, self._fresh = self._compiled(), True
+
+    def _compile_ahead(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Compile for larger sizes than those of a first call with sizes below 2, where torch would fix strides to what
+        they happen to be: nothing is run."""
+        if self._fresh and len(self._roads) == len(_ROADS):
+            self._fresh = False
+            larger = enlarged(self.module, args, kwargs, self._shapes)
+            if larger is not None:
+                token = _COMPILING.set(True)
+                try:
+                    self._run(*larger)
+                except Exception:  # what is wrong with the module is told by the call itself
+                    pass
+                finally:
+                    _COMPILING.reset(token)
 
     def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """All of a call that torch compiles for: with sizes where it looks at them, which it does on all roads but the
-        first. None where arguments are not tensors alone."""
+        first, and of tensors whose elements do not lie in order. None where arguments are not tensors alone."""
         import torch
 
         if kwargs or not all(isinstance(each, torch.Tensor) for each in args):
@@ -103,7 +132,8 @@ class CompiledModule:
         return (
             self.module.training,
             torch.is_grad_enabled(),
-            *((type(x), x.shape if sized else x.dim(), x.dtype, x.requires_grad) for x in args),
+            tuple(map(id, args)) if len(set(map(id, args))) < len(args) else (),
+            *((type(x), x.shape if sized else x.dim(), x.dtype, x.requires_grad, layout_of(x)) for x in args),
         )
 
     def _remember(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -118,7 +148,14 @@ class CompiledModule:
         import torch
 
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
-            return backend(graph, inputs, options=vars(self._options))
+            run = backend(graph, inputs, options=vars(self._options))
+
+            def called(*given: Any) -> Any:
+                if _COMPILING.get():
+                    raise _Compiled
+                return run(*given)
+
+            return called
 
         options = {"guard_filter_fn": lambda guards: [STANDS_FOR not in guard.name for guard in guards]}
         return torch.compile(_called(self.module), backend=compiler, fullgraph=len(self._roads) > 1, options=options)
@@ -129,9 +166,10 @@ class CompiledModule:
         wanted = by_argument(self._shapes, list(given))
         found = []
         for place, (name, value) in enumerate(given.items()):
-            # torch calls an argument of its own modules by its place
-            for root in (f"L['{name}']", f"L['args'][{place}]", f"L['kwargs']['{name}']"):
-                found += [f"{path}:{axis}" for path, axes in _open_axes(value, wanted.get(name), root) for axis in axes]
+            for path, _, axes in leaves(value, wanted.get(name), ""):
+                # torch calls an argument of its own modules by its place
+                for root in (f"L['{name}']", f"L['args'][{place}]", f"L['kwargs']['{name}']"):
+                    found += [f"{root}{path}:{axis}" for axis in axes]
         return ",".join(found)
 
 
@@ -143,23 +181,6 @@ def _called(module: Any) -> Callable[..., Any]:
         return module(*args, **kwargs)
 
     return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
-
-
-def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int]]]:
-    """The open axes of the tensors of an argument, which torch names by the path to them."""
-    import torch
-
-    if spec is None:
-        return
-    if isinstance(value, torch.Tensor):
-        axes = dict(spec) if isinstance(spec, Mapping) else dict(enumerate(spec))
-        yield path, [axis % value.dim() for axis, each in axes.items() if each is not None]
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _open_axes(each, spec.get(key), f"{path}[{key!r}]")
-    elif isinstance(value, list | tuple):
-        for place, (each, one) in enumerate(zip(value, spec, strict=True)):
-            yield from _open_axes(each, one, f"{path}[{place}]")
 
 
 @contextmanager

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from egshape.adapters.torch_arguments import arguments_of, label_of, leaves
+from egshape.adapters.torch_arguments import arguments_of, axis_of, leaves
 from egshape.errors import EgshapeError, Unsupported
+from egshape.frontends.torch.axes import Places
+from egshape.frontends.torch.nonempty import nonempty
 from egshape.frontends.torch.quiet import quiet
 from egshape.frontends.torch.stand_ins import standing
 from egshape.ir.arrays import unread
@@ -36,7 +38,8 @@ class Asked:
     @property
     def flat(self) -> list[tuple[Any, dict[int, Any]]]:
         """What torch flattens the arguments to, each with its open axes."""
-        return [leaf for name, value in self.given.items() for leaf in leaves(value, self.wanted.get(name))]
+        found = [leaf for name, value in self.given.items() for leaf in leaves(value, self.wanted.get(name), name)]
+        return [(tensor, axes) for _, tensor, axes in found]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -57,12 +60,7 @@ class Exported:
 def exported(asked: Asked) -> Exported:
     """The graph of the first road that torch can go and that can be read. Raises Unsupported with torch's reason if
     there is none."""
-    labels = {
-        (place, axis): label
-        for place, (_, axes) in enumerate(asked.flat)
-        for axis, spec in axes.items()
-        if (label := label_of(spec))
-    }
+    places = {(place, axis): axis_of(spec) for place, (_, axes) in enumerate(asked.flat) for axis, spec in axes.items()}
     failed: list[str] = []
     unread: EgshapeError | None = None
     for road, note, silent in _ROADS:
@@ -73,7 +71,7 @@ def exported(asked: Asked) -> Exported:
             failed.append(str(error).strip().split("\n")[0])
             continue
         try:
-            graph = _read(program, asked, labels, [note.format(failed[0] if failed else "")] if note else [])
+            graph = _read(program, asked, places, [note.format(failed[0] if failed else "")] if note else [])
             _check_open(graph, asked)
             check_at(graph, asked.shapes)
             return Exported(graph, silent)
@@ -93,11 +91,13 @@ def _check_open(graph: Graph, asked: Asked) -> None:
     tensors = [(tensor, axes) for tensor, axes in asked.flat if isinstance(tensor, torch.Tensor)]
     for (_, axes), value in zip(tensors, graph.inputs, strict=False):
         for axis, spec in axes.items():
-            if label_of(spec) and value.type.dims[axis].const is not None:
+            wanted = axis_of(spec).size
+            if wanted is not None and value.type.dims[axis].const is not None:
                 raise Unsupported(
-                    f"axis {axis} of {value.name} is to be the size {label_of(spec)}, but in torch's program it is "
+                    f"axis {axis} of {value.name} is to be the size {wanted}, but in torch's program it is "
                     f"{value.type.dims[axis]}",
-                    hint="a loop of Python over a size fixes it: leave it out of dynamic_shapes, or write it as ops",
+                    hint="a loop of Python over it, or an axis that stays fixed and meets it, fixes a size: open that "
+                    "axis too, or leave this one out of dynamic_shapes",
                 )
 
 
@@ -112,10 +112,10 @@ def check_at(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> None:
     check_shapes(graph, list(map(unread, dtypes, given)))
 
 
-def _read(program: Any, asked: Asked, labels: Mapping[tuple[int, int], str], notes: Sequence[str]) -> Graph:
+def _read(program: Any, asked: Asked, places: Places, notes: Sequence[str]) -> Graph:
     from egshape.frontends.torch.convert import read
 
-    graph = read(program, type(asked.model).__name__, labels, trained=asked.trained, whole=asked.whole)
+    graph = read(program, type(asked.model).__name__, places, trained=asked.trained, whole=asked.whole)
     return replace(graph, metadata={**graph.metadata, "notes": (*notes, *graph.metadata["notes"])})
 
 
@@ -133,11 +133,17 @@ def _unbacked(asked: Asked) -> Any:
     marked = replace(asked, args=copied(asked.args), kwargs=copied(asked.kwargs))
     for tensor, axes in marked.flat:
         for axis, spec in axes.items():
-            low, high = getattr(spec, "min", None), getattr(spec, "max", None)
-            bounds = {"min": low, "max": high} if isinstance(low, int) and isinstance(high, int) else {}
-            mark_unbacked(tensor, axis, shape_id=label_of(spec) or None, **bounds)
+            said = axis_of(spec)
+            label = None if said.size is None else str(said.size)
+            mark_unbacked(tensor, axis, shape_id=label, min=said.low, max=said.high)
     with standing():
         return torch.export.export(marked.model, marked.args, marked.kwargs, strict=True)
+
+
+def _nonempty(asked: Asked) -> Any:
+    """Sizes without a value of which torch takes it that they are not 0."""
+    with nonempty():
+        return _unbacked(asked)
 
 
 def _oblivious(asked: Asked) -> Any:
@@ -153,11 +159,11 @@ def _plain(asked: Asked) -> Any:
     import torch
 
     wanted = asked.wanted
-    shapes = {name: _opened(value, wanted.get(name)) for name, value in asked.given.items()} if wanted else None
+    shapes = {name: _opened(value, wanted.get(name), name) for name, value in asked.given.items()} if wanted else None
     return torch.export.export(asked.model, asked.args, asked.kwargs, dynamic_shapes=shapes)
 
 
-def _opened(value: Any, spec: Any) -> Any:
+def _opened(value: Any, spec: Any, where: str) -> Any:
     """What torch takes for an argument: names are open axes."""
     import torch
     from torch.export import Dim
@@ -165,20 +171,22 @@ def _opened(value: Any, spec: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return {
             axis: Dim.AUTO if isinstance(each, str) else each
-            for _, axes in leaves(value, spec)
+            for _, _, axes in leaves(value, spec, where)
             for axis, each in axes.items()
         }
     if isinstance(value, Mapping):
-        return {key: _opened(each, (spec or {}).get(key)) for key, each in value.items()}
+        return {key: _opened(each, (spec or {}).get(key), where) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(
-            _opened(each, one) for each, one in zip(value, list(spec) if spec else [None] * len(value), strict=True)
+            _opened(each, one, where)
+            for each, one in zip(value, list(spec) if spec else [None] * len(value), strict=True)
         )
     return None
 
 
 _ROADS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (_unbacked, "", ()),
+    (_nonempty, "torch asks whether inputs are empty ({0}): sizes of 0 are looked at apart", (0,)),
     (_oblivious, "torch could not trace sizes without a value ({0}): a guard of its own may refuse some sizes", (0,)),
     (_plain, "torch decides what happens at sizes below 2 ({0})", (1, 0)),
 )

@@ -10,6 +10,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
+from egshape.adapters.torch_arguments import axis_of
 from egshape.adapters.torch_roads import Asked, Exported, check_at, exported
 from egshape.choice import chosen, excluded, fixed, freed, sizes_in
 from egshape.dims import symbol
@@ -118,6 +119,8 @@ def _cases(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Iterator[Case]:
         for number in (1, 0, *_excluded(graph, name)):
             try:
                 there = [tuple(dim.evaluate({**example, name: number}) for dim in each.type.dims) for each in inputs]
+                if any(size < 0 for shape in there for size in shape):
+                    continue
                 check_at(graph, there)
                 yield Case(name, number, there, False)
             except CheckFailed:
@@ -148,7 +151,7 @@ def _part(asked: Asked, shapes: Sequence[tuple[int, ...]]) -> Asked | None:
     for (tensor, axes), shape in zip(leaves, shapes, strict=True):
         parts[id(tensor)] = tensor[tuple(slice(0, size) for size in shape)]
         specs[id(tensor)] = {axis: spec for axis, spec in axes.items() if tensor.shape[axis] == shape[axis]}
-        if any((getattr(spec, "min", None) or 0) > shape[axis] for axis, spec in axes.items()):
+        if not all(axis_of(spec).takes(shape[axis]) for axis, spec in axes.items()):
             return None
     args, kwargs = tree_map_only(torch.Tensor, lambda each: parts[id(each)], (asked.args, asked.kwargs))
     wanted = tree_map_only(torch.Tensor, lambda each: specs[id(each)], asked.given)

@@ -31,6 +31,8 @@ _SHAPE_DIALECTS = re.compile(r"\b(?:shape|tensor|arith)\.[a-z_]+")
 _STAYS_DYNAMIC = re.compile(
     r"dynamic shape|expects static|Cannot parse|unregistered|unknown|must have static|output_operand_alias"
 )
+_RESIZES = "set_dimension_size"
+"""Makes sizes that are bounded and stay dynamic: XLA compiles these as they are, but does not refine them."""
 _SMALL = 64
 _MOST = 64  # so many compiled sizes are kept for an op
 _TARGET = re.compile(r"custom_call @\"?([\w.$-]+)|call_target_name = \"([^\"]+)\"")
@@ -246,6 +248,12 @@ def _static_module(
         return _Static(_refine(hlo, module), frozenset(), *tokens)
     except Exception as error:  # jaxlib raises its own runtime error class here, and ValueError
         first = error
+    if _RESIZES in (program if isinstance(program, str) else program.decode("utf-8", "replace")):
+        module = _parse(hlo, context, program, name)
+        _specialize(hlo, module, inputs, name, frozenset())
+        if "?" in str(_function(hlo, module, "main").type):
+            raise Unsupported("a result of bounded size, which jax does not take from XLA", where=name)
+        return _Static(module, frozenset(), *tokens)
     data = frozenset(i for i, a in enumerate(inputs) if a.dtype.kind in "iub" and a.size <= _SMALL)
     if data and _STAYS_DYNAMIC.search(str(first)):
         module = _parse(hlo, context, program, name)

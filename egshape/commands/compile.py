@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from egshape.atomic import write_atomic
 from egshape.commands.files import check_target, load_model, read_facts
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
@@ -27,6 +30,7 @@ from egshape.commands.options import (
     RulesOpt,
     SecondsOpt,
     ShareLayersOpt,
+    TrustRulesOpt,
 )
 from egshape.commands.terminal import put
 from egshape.errors import EgshapeError
@@ -54,7 +58,9 @@ class Emit(StrEnum):
 
 def compile(
     model: ModelArg,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.egx", help="With --emit c a folder.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.egx", help="With --emit c a folder, or NAME.h in one.")
+    ],
     target: Annotated[Native, typer.Option("--target", help="What the code runs on.")] = Native.llvm,
     threads: Annotated[
         int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads that it uses at most.")
@@ -64,12 +70,16 @@ def compile(
         typer.Option("--architecture", metavar="SM", help="Of devices, such as sm_90; may be repeated."),
     ] = None,
     emit: Annotated[Emit | None, typer.Option("--emit", help="c: a header and a shared library.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="With --emit c: what the C functions and files are called.")
+    ] = None,
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     likely: LikelyOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     seconds: SecondsOpt = None,
     nodes: NodesOpt = None,
     memory: MemoryOpt = None,
@@ -105,6 +115,10 @@ def compile(
     from egshape.commands.answers import Compiled, File, Version
     from egshape.signature import with_sizes
 
+    if emit is None and name is not None:
+        raise EgshapeError("--name goes with --emit c", hint="leave it out", code="usage")
+    if emit is not None and output.suffix == ".h" and not output.is_dir():
+        output, name = output.parent, name or output.stem
     if emit is None:
         check_target(output, model=False, source=model)
     if no_optimize and (assume or facts or likely or rules or versions or share_layers):
@@ -122,6 +136,13 @@ def compile(
     if architecture and target is not Native.cuda:
         raise EgshapeError("--architecture goes with --target cuda", hint="leave it out", code="usage")
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
+    header: Path | None = None
+    if emit is not None:
+        from egshape.lower.emit_c import c_name
+
+        graph = graph if name is None else replace(graph, name=name)
+        header = output / f"{c_name(graph.name)}.h"
+        _check_header(header, model)
     known = read_facts(facts, likely)
     weights: Interned = {}  # of all versions
 
@@ -131,7 +152,15 @@ def compile(
         if not no_optimize:
             limits = limits_of(seconds, nodes, memory)
             trusted = [*(assume or ()), *more]
-            each = optimized(graph, trusted, facts=known, rules=rules, limits=limits, share_layers=share_layers).graph
+            each = optimized(
+                graph,
+                trusted,
+                facts=known,
+                rules=rules,
+                trust_rules=trust_rules,
+                limits=limits,
+                share_layers=share_layers,
+            ).graph
         if expand_signature:
             each = with_sizes(each)
         if target is Native.cuda:
@@ -144,6 +173,8 @@ def compile(
 
     made: Any = _with_versions(graph, versions, assume, known, function) if versions else function()
     written = made.save(output, "egx" if emit is None else "c")
+    if header is not None:
+        write_atomic(header, f"{header.read_text()}{_source(header, model)}\n")
     told = Compiled(
         files=tuple(map(File.of, written)),
         versions=tuple(Version(guard=each.guard, code_bytes=each.code) for each in (made.versions if versions else ())),
@@ -159,6 +190,42 @@ def compile(
         rows = [(each.guard or "any other size", str(each.code_bytes)) for each in told.versions]
         print_table(("version", "bytes of code"), rows)
     put(f"memory: {told.memory if verbose else made.memory.in_short()}")
+
+
+def compiled_as(model: Path, options: Mapping[str, Any]) -> Path:
+    """Where one of many models goes: an artifact, or a header that names what is called as its file is."""
+    if options.get("emit") is None:
+        return model.with_suffix(".egx")
+    from egshape.lower.emit_c import c_name
+
+    if options.get("name") is not None:
+        raise EgshapeError("--name is the name of one model", hint="leave it out: files give the names", code="usage")
+    return model.with_name(f"{c_name(model.stem)}.h")
+
+
+_FROM = "/* compiled from "
+
+
+def _source(header: Path, model: str) -> str:
+    """The line of a header that says which model it is of."""
+    where = "standard input" if model == "-" else os.path.relpath(model, header.parent)
+    return f"{_FROM}{where.replace('*/', '* /')} */"
+
+
+def _check_header(header: Path, model: str) -> None:
+    """Raises EgshapeError where the header of another model has the name."""
+    try:
+        held = [line for line in header.read_text().splitlines() if line.startswith(_FROM)]
+    except (OSError, ValueError):
+        return
+    if held and held[-1] != _source(header, model):
+        other = held[-1].removeprefix(_FROM).removesuffix(" */")
+        raise EgshapeError(
+            f"{model} and {os.path.normpath(header.parent / other)} would both be {header}",
+            where=model,
+            hint="--name chooses another name; another folder does, too",
+            code="usage",
+        )
 
 
 def _with_versions(

@@ -21,6 +21,7 @@ from egshape.commands.options import (
     ModelArg,
     OpsOpt,
     RulesOpt,
+    TrustRulesOpt,
 )
 from egshape.commands.terminal import put
 from egshape.facts.intervals import to_text
@@ -37,6 +38,7 @@ def facts(
     facts: FactsOpt = None,
     likely: LikelyOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -46,7 +48,9 @@ def facts(
     Facts are stated, assumed or derived. Other commands start from them with --facts F.json."""
     check_target(output, model=False, source=model)
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
-    known = optimized(graph, assume, facts=read_facts(facts, likely), rules=rules, validate=False).derived
+    known = optimized(
+        graph, assume, facts=read_facts(facts, likely), rules=rules, trust_rules=trust_rules, validate=False
+    ).derived
     if output is not None:
         write_atomic(output, known.to_json() + "\n")
     if as_json:

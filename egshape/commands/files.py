@@ -18,7 +18,7 @@ from egshape.errors import CheckFailed, EgshapeError, OutputsDiffer, ParseError,
 
 if TYPE_CHECKING:
     from egshape.adapters.onnx_verify import Compared
-    from egshape.annotate import Annotation
+    from egshape.annotation import Annotation
     from egshape.api import Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
@@ -42,7 +42,8 @@ def load_model(
 ) -> Graph:
     """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
     ``annotate_file`` types that are said of its values. What is assumed and said decides which rank or dtype custom ops
-    give where their shape functions leave it open; the program then checks it. Annotations say it of tensors without a
+    give where their shape functions leave it open, and the branch of an ``If`` whose branches differ in rank; the
+    program then checks it. Annotations say it of tensors without a
     rank. ``output``: where it goes; what becomes a program of torch again keeps the ops of torch whole."""
     from egshape import api
     from egshape.annotate import annotate as annotated
@@ -56,7 +57,7 @@ def load_model(
     said = _types(annotate or (), annotate_file)
     if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
-    known = Facts.parse(*(assume or ()), assumed=True) if ops else Facts()
+    known = Facts.parse(*(assume or ()), assumed=True)
     goes_to = (format or Path(model).suffix.removeprefix(".")) if output == "-" else Path(output or "").suffix[1:]
     with assuming(known), assuming(sizes_said(said)), kept_whole(goes_to == "pt2"):
         if model == "-":
@@ -69,7 +70,7 @@ def load_model(
 def _types(texts: Sequence[str], file: Path | None) -> dict[str, Annotation]:
     """The types by the names of their values. Raises EgshapeError, with the option or the line of the file, for a text
     that is none, that names no value, or a value that was spoken of before."""
-    from egshape.annotate import named
+    from egshape.annotation import named
 
     lines = [] if file is None else read_bytes(file).decode(errors="replace").splitlines()
     said = [(f"--annotate {text!r}", text) for text in texts]

@@ -37,9 +37,13 @@ ClusterOpt = Annotated[
 ]
 
 
-def of_many(command: Callable[..., None], **suffixes: str) -> Callable[..., None]:
+Suffix = str | Callable[[Path, Mapping[str, Any]], Path]
+
+
+def of_many(command: Callable[..., None], **suffixes: Suffix) -> Callable[..., None]:
     """The command on any number of models. ``suffixes``: its options that name a file to write, each with the suffix
-    that it has, "" for the model's own; of many models they name a folder."""
+    that it has, "" for the model's own, or what makes its path of the model's and the options; of many models they name
+    a folder."""
 
     @functools.wraps(command)
     def many(models: list[str], jobs: int | None = None, cluster: str | None = None, **options: Any) -> None:
@@ -91,7 +95,7 @@ def _found(models: Sequence[str]) -> list[str]:
 
 
 def _each(
-    models: Sequence[str], options: Mapping[str, Any], suffixes: Mapping[str, str]
+    models: Sequence[str], options: Mapping[str, Any], suffixes: Mapping[str, Suffix]
 ) -> list[tuple[str, dict[str, Any], list[str]]]:
     """Of each model its path, its options and those that are files to write. Raises EgshapeError where they are for one
     model only, or two models would go to one file."""
@@ -107,7 +111,7 @@ def _each(
         inside = Path(model).absolute().relative_to(top)
         mine = dict(options)
         for name in given:
-            path = Path(options[name]) / (inside.with_suffix(suffixes[name]) if suffixes[name] else inside)
+            path = Path(options[name]) / _target(inside, suffixes[name], options)
             if taken.setdefault(path, model) != model or path.absolute() == Path(model).absolute():
                 other = "itself" if taken[path] == model else taken[path]
                 raise EgshapeError(
@@ -119,6 +123,12 @@ def _each(
             mine[name] = type(options[name])(path)
         out.append((model, mine, given))
     return out
+
+
+def _target(model: Path, suffix: Suffix, options: Mapping[str, Any]) -> Path:
+    if callable(suffix):
+        return suffix(model, options)
+    return model.with_suffix(suffix) if suffix else model
 
 
 def _do(tasks: Sequence[Task], options: Mapping[str, Any], jobs: int, cluster: str | None) -> int:

@@ -39,11 +39,13 @@ from egshape.commands.options import (
     ModelArg,
     NodesOpt,
     OpsOpt,
+    Preference,
     QuietOpt,
     RulesOpt,
     SecondsOpt,
     ShareLayersOpt,
     Target,
+    TrustRulesOpt,
     VerboseOpt,
     Verifier,
 )
@@ -66,6 +68,7 @@ def optimize(
     facts: FactsOpt = None,
     likely: LikelyOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     report: Annotated[Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")] = None,
     strict_rules: Annotated[
         bool, typer.Option("--strict-rules", help="Exit with 1 where a rule of yours failed and was left out.")
@@ -82,6 +85,10 @@ def optimize(
     allow_larger: Annotated[
         bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
     ] = False,
+    prefer: Annotated[
+        Preference,
+        typer.Option("--prefer", help="Let the file grow where that saves 1 % of the cost, or never (size)."),
+    ] = Preference.cost,
     share_layers: ShareLayersOpt = False,
     decide: Annotated[
         Deciders, typer.Option("--decide", help="Who decides about sizes: compiled rules, the engine (slow), or both.")
@@ -142,10 +149,13 @@ def optimize(
         assume,
         facts=read_facts(facts, likely),
         rules=rules,
+        trust_rules=trust_rules,
         limits=limits,
         validate=not no_validate,
         refine_signature=refine_signature,
         allow_larger=allow_larger,
+        prefer=prefer.value,
+        checks=checks.value,
         decide=decide.value,
         share_layers=share_layers,
     )

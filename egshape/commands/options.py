@@ -40,6 +40,13 @@ class Verifier(StrEnum):
     xla = "xla"
 
 
+class Preference(StrEnum):
+    """What decides between a result that costs less and a smaller file."""
+
+    cost = "cost"
+    size = "size"
+
+
 class Stage(StrEnum):
     """What to draw."""
 
@@ -77,6 +84,9 @@ LikelyOpt = Annotated[
 RulesOpt = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="F.egg", help="A ruleset of your own; may be repeated."),
+]
+TrustRulesOpt = Annotated[
+    bool, typer.Option("--trust-rules", help="Use rules of yours untried; else those that prove wrong are left out.")
 ]
 OpsOpt = Annotated[
     list[Path] | None,

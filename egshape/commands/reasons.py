@@ -23,6 +23,7 @@ from egshape.commands.options import (
     QuietOpt,
     RulesOpt,
     ShareLayersOpt,
+    TrustRulesOpt,
 )
 from egshape.commands.terminal import bar, put, say
 from egshape.errors import EgshapeError, ParseError
@@ -75,6 +76,7 @@ def explain(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     share_layers: ShareLayersOpt = False,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
     quiet: QuietOpt = False,
@@ -89,7 +91,9 @@ def explain(
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     known = read_facts(facts)
-    result = optimized(graph, assume, facts=known, rules=rules, validate=False, share_layers=share_layers)
+    result = optimized(
+        graph, assume, facts=known, rules=rules, trust_rules=trust_rules, validate=False, share_layers=share_layers
+    )
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
         put(found.model_dump_json() if as_json else str(found))

@@ -79,3 +79,5 @@ def _written(task: Task) -> Iterator[Path]:
         path = Path(task.options[option])
         yield path
         yield from parts(path, None)[1:]
+        if path.suffix == ".h":
+            yield path.with_name(f"lib{path.stem}.so")

@@ -22,6 +22,7 @@ from egshape.commands.options import (
     OpsOpt,
     RulesOpt,
     ShareLayersOpt,
+    TrustRulesOpt,
 )
 from egshape.commands.playground import PortOpt, opened, served, until_ended
 from egshape.commands.record import parts
@@ -51,6 +52,7 @@ def view(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     share_layers: ShareLayersOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -71,7 +73,9 @@ def view(
 
     def page() -> str:
         graph = load_model(model, format, ops, annotate, annotate_file, assume)
-        result = optimized(graph, assume, facts=read_facts(facts), rules=rules, share_layers=share_layers)
+        result = optimized(
+            graph, assume, facts=read_facts(facts), rules=rules, trust_rules=trust_rules, share_layers=share_layers
+        )
         return report(result, live=True)
 
     beside = [each for each in (facts, annotate_file) if each is not None]

@@ -24,6 +24,7 @@ from egshape.commands.options import (
     OpsOpt,
     RulesOpt,
     Stage,
+    TrustRulesOpt,
 )
 from egshape.commands.terminal import bar, put
 from egshape.errors import EgshapeError, ParseError
@@ -82,6 +83,7 @@ def viz(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -106,13 +108,13 @@ def viz(
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":
-        result = optimized(graph, assume, facts=read_facts(facts), rules=rules)
+        result = optimized(graph, assume, facts=read_facts(facts), rules=rules, trust_rules=trust_rules)
         found = _measured(result, inputs) if inputs is not None else rows
         _report(result, output, advise_seconds, found)
         if as_json:
             _tell("report", output)
         return
-    asked = _Request(graph, around, hops, most, shape_code, why, assume, read_facts(facts), rules)
+    asked = _Request(graph, around, hops, most, shape_code, why, assume, read_facts(facts), rules, trust_rules)
     text = (_STILL if still else _DRAWN)[stage](asked)
     if output is not None or not as_json:
         _write(text, output, laid_out=still)
@@ -141,12 +143,14 @@ class _Request:
         assume: list[str] | None,
         facts: Facts | None,
         rules: list[Path] | None,
+        trust_rules: bool,
     ) -> None:
         self.graph, self.around, self.hops, self.most = graph, around, hops, most
         self.shape_code, self.why, self.assume, self.facts, self.rules = shape_code, why, assume, facts, rules
+        self.trust_rules = trust_rules
 
     def result(self) -> Result:
-        return optimized(self.graph, self.assume, facts=self.facts, rules=self.rules)
+        return optimized(self.graph, self.assume, facts=self.facts, rules=self.rules, trust_rules=self.trust_rules)
 
 
 def _input(asked: _Request) -> str:

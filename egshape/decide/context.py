@@ -11,13 +11,15 @@ from egshape.decide.linear import project, row_of
 from egshape.decide.parts import Part, Parts
 from egshape.decide.reason import INTERVAL, LINEAR, NORMAL_FORM, Given, Reason, Rule, Step
 from egshape.decide.refute import Budget, refute
+from egshape.decide.remainders import nonnegative_by_remainders
 from egshape.decide.shown import compound_atoms, shown, simpler
 from egshape.decide.world import World
 from egshape.dims import Definedness, Dim, Symbol, const, symbol
 from egshape.dims.core import natural_key, of_atom
 from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Facts, Relation
-from egshape.facts.intervals import complement
+from egshape.facts.absorb import linear_symbol, ranges_of_symbol
+from egshape.facts.intervals import INTEGERS, Ranges, complement, intersect, preimage
 from egshape.facts.store import contradiction
 from egshape.limits import tick
 
@@ -152,6 +154,15 @@ class Context:
             own = self._shown[this] = shown(world, world.normal(this))
         return own is this
 
+    def ranges(self, dim: Dim) -> Ranges:
+        """The sizes that a dim may be, as far as intervals tell."""
+        plain = linear_symbol(self._world.normal(dim))
+        listed = INTEGERS
+        if plain is not None and abs(plain[1]) == 1:
+            name, sign, offset = plain
+            listed = preimage(self._world.ranges.get(name, INTEGERS), sign, -sign * offset)
+        return intersect(listed, (self.bounds(dim),))
+
     def bounds(self, dim: Dim) -> tuple[int | None, int | None]:
         """(low, high), inclusive; None where no bound is known."""
         world = self._world
@@ -253,8 +264,11 @@ class Context:
 
     def _difference(self, relation: Relation) -> tuple[Dim, int]:
         """(rhs - lhs in normal form, the assumptions used)."""
-        self._world.used = 0
-        return self._world.normal(relation.rhs - relation.lhs), self._world.used
+        world = self._world
+        world.used = 0
+        normal = world.normal(relation.rhs - relation.lhs)
+        used, merged = world.used, world.with_one_division(normal)
+        return (merged, world.used) if merged.const is not None else (normal, used)
 
     def _by_sign(self, relation: Relation, dim: Dim, may_hold: bool, may_fail: bool) -> Verdict | None:
         """By ranges and one elimination, where dim is rhs - lhs."""
@@ -263,9 +277,11 @@ class Context:
         world.normal(relation.rhs - relation.lhs)
         if relation.kind in ("<=", "<"):
             slack = dim if relation.kind == "<=" else dim - 1
-            if not may_fail and world.nonnegative(slack):
+            if not may_fail and (world.nonnegative(slack) or nonnegative_by_remainders(slack, world.at_least)):
                 return Verdict("proved", INTERVAL, world.used)
-            if not may_hold and world.nonnegative(-slack - 1):
+            if not may_hold and (
+                world.nonnegative(-slack - 1) or nonnegative_by_remainders(-slack - 1, world.at_least)
+            ):
                 return Verdict("refuted", INTERVAL, world.used)
             return None
         apart: Answer = "refuted" if relation.kind == "==" else "proved"
@@ -274,6 +290,9 @@ class Context:
         if world.nonnegative(dim - 1) or world.nonnegative(-dim - 1):
             return Verdict(apart, INTERVAL, world.used)
         return None
+
+    def _nonnegative(self, dim: Dim) -> bool:
+        return self._world.nonnegative(dim) or nonnegative_by_remainders(dim, self._world.at_least)
 
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:
         """(true, false) at some admitted sizes among a few."""
@@ -370,7 +389,10 @@ def items_of(relation: Relation, why: int) -> list[Item]:
         one, two = need.one, need.two
         choices = (Item("==", one - two, why), Item("==", one - 1, why), Item("==", two - 1, why))
         items.append(Item("or", _ZERO, why, (), choices))
-    if relation.kind == "in":
+    solved = ranges_of_symbol(relation)
+    if solved is not None:
+        items.append(Item("in", symbol(solved[0]), why, solved[1]))
+    elif relation.kind == "in":
         items.append(Item("in", relation.lhs, why, relation.ranges))
     elif relation.kind in ("==", "!="):
         items.append(Item(relation.kind, relation.lhs - relation.rhs, why))

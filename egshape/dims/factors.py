@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd
 
 from egshape.dims.core import Atom, Dim, exact_quotient, from_terms, of_atom, symbol
@@ -17,6 +18,19 @@ _LARGEST_END = 10_000
 """Ends of a polynomial of one variable beyond which its roots are not looked for."""
 _VALUES = (2, 3, 7, 13, 29, 61, 127)
 """What stands for other sizes where those of one are looked for."""
+
+
+@lru_cache(maxsize=4096)
+def factors(dim: Dim) -> tuple[Dim, ...]:
+    """The different factors of a size that is 0 where one of them is: atoms that all of its terms have, and sums; the
+    size alone where it is no product."""
+    shared = [atom for atom in dim.atoms() if dim.terms and all(atom in dict(mono) for mono, _ in dim.terms)]
+    least = {atom: min(dict(mono)[atom] for mono, _ in dim.terms) for atom in shared}
+    left = from_terms(
+        (tuple((a, p - least.get(a, 0)) for a, p in mono if p > least.get(a, 0)), c) for mono, c in dim.terms
+    )
+    rest = () if left.is_const else linear_factors(left) or (left,)
+    return tuple(dict.fromkeys((*map(of_atom, shared), *rest))) or (dim,)
 
 
 def linear_factors(dim: Dim) -> tuple[Dim, ...] | None:

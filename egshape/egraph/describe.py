@@ -25,6 +25,7 @@ from egshape.ir.types import (
     TensorType,
     dtype_name,
     holds,
+    is_integer,
     numpy_dtype,
 )
 from egshape.ops.base import Registry
@@ -46,6 +47,8 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
     if decl.traits.converts:
         rows["is_convert"].append((function, attrs["dtype"]))
         rows["keeps"] += [(function, dtype) for dtype in DTYPES if holds(attrs["dtype"], dtype)]
+    if decl.traits.wraps:
+        rows["wraps"] += [(function, dtype) for dtype in DTYPES if is_integer(dtype)]
     rows["idempotent"] += [(function, dtype) for dtype in DTYPES if decl.traits.is_idempotent(dtype)]
     for is_so, table in ((decl.traits.involution, "involution"), (decl.traits.selects, "selects")):
         if is_so:
@@ -62,6 +65,11 @@ def absorbing_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, An
     return _elements(dtype, ((decl.name, decl.traits.absorbing) for decl in registry))
 
 
+def negating_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, Any, bool]]:
+    """(function, constant, also as the left operand) for which f(x, c) is -x bit for bit."""
+    return _elements(dtype, ((decl.name, decl.traits.negating) for decl in registry))
+
+
 def _elements(dtype: str, found: Iterable[tuple[str, Element | None]]) -> Iterable[tuple[str, Any, bool]]:
     for name, element in found:
         value = None if element is None else element.of(dtype)
@@ -76,7 +84,7 @@ def moves_units(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> bool:
 
 
 def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Registry, rows: Rows) -> None:
-    """Neutral and absorbing elements and truths among scalar constants."""
+    """Neutral, absorbing and negating elements and truths among scalar constants."""
     if array.shape != ():
         return
     if dtype == "i1":
@@ -86,9 +94,17 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Regi
             rows["in_neutral_right"].append((function, number))
             if left:
                 rows["in_neutral"].append((function, number))
-    for function, value, _ in absorbing_elements(dtype, registry):
-        if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
-            rows["in_absorbing"].append((function, number))
+    for table, elements in (("in_absorbing", absorbing_elements), ("in_negating", negating_elements)):
+        for function, value, _ in elements(dtype, registry):
+            if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
+                rows[table].append((function, number))
+
+
+def steps_apart(*shapes: tuple[Dim, ...]) -> bool:
+    """Whether on each axis along which a slice steps (by strides other than 1) the slice of it (starts, limits,
+    strides), which has these sizes before, takes all."""
+    rows = zip(*shapes, strict=True)
+    return all(s.const == 1 or (c.const == 0 and d is u and t.const == 1) for s, c, d, t, u in rows)
 
 
 class Describer:
@@ -101,13 +117,16 @@ class Describer:
         sizes: ExchangeState,
         fits: Callable[[Dim], bool],
         at_most: Callable[[Dim, Dim], bool],
+        settle: Callable[[Dim], Dim],
         makes: frozenset[str] = frozenset(),
     ) -> None:
-        """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
-        ``at_most`` whether one size surely is no larger than another. ``makes``: ops whose types are inferred here."""
+        """``settle`` makes a size simpler by what is known where the block is entered. ``fits`` says whether a size
+        surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped, ``at_most`` whether one size
+        surely is no larger than another. ``makes``: ops whose types are inferred here."""
         self.encoder = encoder
         self._fits = fits
         self._at_most = at_most
+        self._settle = settle
         self._ordered: set[tuple[int, int]] = set()
         self.normal: Callable[[Dim], Dim] = sizes.normal_form
         self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
@@ -164,6 +183,7 @@ class Describer:
         self._unit_moves(snapshot, shapes, rows)
         self._nothing(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
+        self._steps(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         known = len(self.encoder.out.constants)
@@ -197,7 +217,7 @@ class Describer:
                 parts = (shapes[elements], shapes[shape], shapes[sizes])
                 if not all(map(self._fits, parts[0])):
                     continue
-                starts = tuple(map(self.normal, _clamp(axes, *parts)))
+                starts = tuple(self._settle(self.normal(start)) for start in _clamp(axes, *parts))
                 self._name("name_clamp", parts, starts, rows, self.encoder.axes(tuple(axes)))
 
     def _name(
@@ -210,10 +230,11 @@ class Describer:
             rows[relation].append(key[1:])
 
     def _functions_and_axes(self, snapshot: Snapshot, rows: Rows) -> None:
-        for table in ("Unary", "Binary"):
-            for function in {row[0] for row in snapshot.table(table)} - self._functions:
-                self._functions.add(function)
-                describe_function(function, self.registry, rows)
+        found = {row[0] for table in ("Unary", "Binary") for row in snapshot.table(table)}
+        found |= {decl.name for decl in self.registry if decl.traits.wraps}  # rules make differences of other ops
+        for function in found - self._functions:
+            self._functions.add(function)
+            describe_function(function, self.registry, rows)
         lists = {row[1] for row in snapshot.table("transpose")} | {row[1] for row in snapshot.table("broadcast_in_dim")}
         lists |= {row[2] for row in snapshot.table("gather")}
         for axes in sorted(lists - self._axes):
@@ -250,7 +271,7 @@ class Describer:
         shape_of = snapshot.mapping("ShapeOf")
         for x, axes, _ in snapshot.table("transpose"):
             shape = shapes.get(shape_of.get(x, -1), ())
-            if shape and moves_units(shape, axes):
+            if shape and sorted(axes) == list(range(len(shape))) and moves_units(shape, axes):
                 key = ("in_unit_moves", self.encoder.shape(shape), self.encoder.axes(axes))
                 if key not in self._named:
                     self._named.add(key)
@@ -288,6 +309,19 @@ class Describer:
                     if small is not large and pair not in self._ordered and self._at_most(small, large):
                         rows["in_at_most"].append((self._dim(small), self._dim(large)))
                     self._ordered.add(pair)
+
+    def _steps(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Say of which slices of slices each axis is stepped along by one of them only."""
+        stepping = {cls: strides for _, _, _, strides, cls in snapshot.table("slice") if _steps(shapes.get(strides))}
+        shape_of = snapshot.mapping("ShapeOf") if stepping else {}
+        for x, *window, _ in snapshot.table("slice"):
+            parts = [shapes.get(each) for each in (stepping.get(x), *window, shape_of.get(x))]
+            known = [each for each in parts if each is not None]
+            if len(known) == len(parts) and steps_apart(*known):
+                key = ("in_apart", *map(self.encoder.shape, known))
+                if key not in self._named:
+                    self._named.add(key)
+                    rows["in_apart"].append(key[1:])
 
     def _count(self, shape: tuple[Dim, ...], rows: Rows) -> None:
         number = self.encoder.shape(shape)
@@ -385,6 +419,10 @@ def _add(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 def _subtract(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+def _steps(strides: tuple[Dim, ...] | None) -> bool:
+    return strides is not None and any(stride.const != 1 for stride in strides)
 
 
 def _clamp(axes: Sequence[int], elements: Sequence[Dim], shape: Sequence[Dim], sizes: Sequence[Dim]) -> list[Dim]:

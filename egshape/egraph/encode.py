@@ -15,6 +15,7 @@ from egshape.egraph.constants import Constants
 from egshape.egraph.fold import Folder
 from egshape.egraph.splits import LIMIT
 from egshape.egraph.twins import Twins, acts
+from egshape.errors import EgshapeError
 from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.keys import hashable, region_key
@@ -66,6 +67,7 @@ class Encoder:
         self._lists: dict[tuple[int, ...], int] = {}
         self._constants = Constants(self.out.constants, self.out.constant_dtypes)
         self._records: dict[Any, int] = {}
+        self.record(())  # 0 in a rule: the default of records
         self._keys: dict[Any, int] = {}
         self._defined: dict[Value, list[tuple[int, str]]] = {}
         """The axes of values that define symbols."""
@@ -361,5 +363,7 @@ def attribute(encoding: Encoding, shape: Callable[[int], tuple[Dim, ...]], op: s
     if kind == "array" and op == "constant":
         return encoding.constants[cell]
     if kind in ("record", "float", "array"):
+        if not 0 <= cell < len(encoding.records):
+            raise EgshapeError(f"{cell} is no key of an attribute of {op}")
         return encoding.records[cell]
     return cell

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from egshape.egraph.budget import STEPS, Budget, Growth, Phase, Saturation, StepReport
@@ -27,7 +27,7 @@ from egshape.egraph.worker import REFUSED
 from egshape.errors import EgshapeError, EngineFault, InternalError
 from egshape.limits import LimitReached, resident_mb
 from egshape.rulelang.piece import Piece
-from egshape.rulelang.sexpr import List, read_lists
+from egshape.rulelang.sexpr import Atom, List, read_lists
 
 Cell = int | float | str
 
@@ -36,8 +36,11 @@ _TAKEN = re.compile(r"(?:Primitive|Sort) (\S+) already declared")
 _MAX_IDLE_ENGINES = 4
 
 _UNDO_SECONDS = 0.25
-_IDLE_MB = 512
-"""What an engine that waits for its next use may take to get there, and may hold."""
+_UNDO_MB = 512
+"""What an engine may take to get ready for its next use."""
+_GROWN_MB = 24
+"""What an engine that waits for its next use may hold beside its program. egglog keeps some memory of each e-graph for
+as long as its process runs (0.6 to 2.4 MB measured), so a service that optimizes many models needs new processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,22 @@ class _Command:
 
 @lru_cache(maxsize=4096)
 def _read(piece: Piece) -> tuple[tuple[List, _Command], ...]:
-    commands = read_lists(piece.text, piece.where or "<program>")
+    commands = map(_own_names, read_lists(piece.text, piece.where or "<program>"))
     return tuple((command, _Command(str(command), piece.where or str(command.at))) for command in commands)
+
+
+def _own_name(ruleset: str) -> str:
+    """What egglog calls a ruleset: by its own name it would hide a variable of some rule, such as `v2`."""
+    return ruleset if "." in ruleset or "/" in ruleset else f"{ruleset}."
+
+
+def _own_names(command: List) -> List:
+    """The command with the ruleset that it declares, or is of, as egglog calls it."""
+    items = [*command.items[:1]]
+    for before, item in pairwise(command.items):
+        named = isinstance(before, Atom) and before.text in ("ruleset", ":ruleset") and isinstance(item, Atom)
+        items.append(Atom(_own_name(str(item)), item.at) if named else item)
+    return List(tuple(items), command.at)
 
 
 class Engine:
@@ -81,6 +98,7 @@ class Engine:
         try:
             self._once("new")
             self._declare([command for piece in pieces for command in self._commands(piece)])
+            self._loaded_mb = resident_mb(self._worker.pid)
         except BaseException:
             self.close()
             raise
@@ -133,14 +151,15 @@ class Engine:
     def undone(self) -> bool:
         """Close all scopes, for the next borrower; False where the engine is better dropped: it is dead, slow to undo
         what was done in it, or holds much memory."""
-        self.allowance = Allowance(time.monotonic() + _UNDO_SECONDS, resident_mb() + _IDLE_MB)
+        self.allowance = Allowance(time.monotonic() + _UNDO_SECONDS, resident_mb() + _UNDO_MB)
         try:
             while self._opened and not self.dead:
                 self.pop()
         except (EgshapeError, LimitReached):  # what was found in it is whole: the borrower has it already
             return False
         self.allowance = Allowance()
-        return not self.dead and self._worker.usable and resident_mb(self._worker.pid) <= _IDLE_MB
+        grown = resident_mb(self._worker.pid) - self._loaded_mb
+        return not self.dead and self._worker.usable and grown <= _GROWN_MB
 
     @contextmanager
     def scope(self) -> Iterator[Engine]:
@@ -171,7 +190,7 @@ class Engine:
         instead, the process is made anew, and those steps were not done."""
         try:
             for ruleset in rulesets:
-                self._ahead.append(("step", ruleset))
+                self._ahead.append(("step", _own_name(ruleset)))
                 self._worker.send(self._ahead[-1])
         except WorkerLost:  # the next request finds it so, too
             self._ahead.clear()
@@ -181,7 +200,7 @@ class Engine:
 
         Raises LimitReached where it was ended at a limit, EngineFault where the engine failed in it; the e-graph is
         as it was before the step then."""
-        updated, matches, seconds, sizes = self._change("step", ruleset, allowance=allowance)
+        updated, matches, seconds, sizes = self._change("step", _own_name(ruleset), allowance=allowance)
         report = StepReport(ruleset, updated, matches, seconds, self._nodes(sizes))
         self._steps.append((len(self._journal), report.nodes))
         return report
@@ -524,6 +543,7 @@ class EnginePool:
     def _give(self, program: tuple[Piece, ...], engine: Engine) -> None:
         if not engine.undone():
             engine.close()
+            self.prepare()
             return
         with self._lock:
             self._idle.append((program, engine))

@@ -55,7 +55,7 @@ def extracted(terms: Terms, roots: Sequence[int]) -> Extraction:
 
 
 class _Chooser:
-    """Choices while they are made. ``height``: the cost of the longest chain of choices that ends in a class."""
+    """Choices while they are made. ``height``: what the longest chain of choices that ends in a class moves."""
 
     def __init__(self, terms: Terms, roots: Sequence[int]) -> None:
         self.terms = terms
@@ -80,7 +80,7 @@ class _Chooser:
 
     def _settle(self, uses: Mapping[int, int] | None = None) -> None:
         """Choose anew. ``uses``: how many read each class in the choices so far; else each is taken to be read by all
-        that may."""
+        that may, and arithmetic is left out: a share of a large product that is a guess would outweigh all moves."""
         self.order, self.chosen, self._height = {}, {}, {}
         shares = self._parents if uses is None else {read: max(uses.get(read, 0), 1) for read in self._parents}
         missing = [len(candidate.reads) for _, candidate in self._numbered]
@@ -90,7 +90,8 @@ class _Chooser:
 
         def offer(number: int) -> None:
             candidate = self._numbered[number][1]
-            cost = candidate.cost + sum([settled[read] / shares[read] for read in candidate.reads])
+            own = candidate.moves if uses is None else candidate.cost
+            cost = own + sum([settled[read] / shares[read] for read in candidate.reads])
             heapq.heappush(heap, (cost, next(offers), number))
 
         for number, needs in enumerate(missing):
@@ -113,7 +114,7 @@ class _Chooser:
 
     def _stand(self, cls: int) -> None:
         chosen = self.chosen[cls]
-        self._height[cls] = chosen.cost + self._deep(chosen)
+        self._height[cls] = chosen.moves + self._deep(chosen)
 
     def choose(self) -> tuple[int, ...]:
         """Make the choices for what the roots need final.
@@ -126,7 +127,9 @@ class _Chooser:
             return ()
         for cls, options in self.candidates.items():
             self.candidates[cls] = [
-                each._replace(cost=each.cost + HEAVY * size) if (size := self._size(each)) > LIGHT else each
+                each._replace(cost=each.cost + HEAVY * size, moves=each.moves + HEAVY * size)
+                if (size := self._size(each)) > LIGHT
+                else each
                 for each in options
             ]
         self._list()

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import permutations
-from typing import Literal
 
 import numpy as np
 
 from egshape.decide import reason
 from egshape.decide.context import Context, Verdict
-from egshape.decide.reason import FOLDED, TRUE, Believed, Proved, Reason, Semantics, Step
+from egshape.decide.reason import FOLDED, TRUE, Believed, Given, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
+from egshape.egraph.joined import joined_sizes
 from egshape.egraph.loops import Invariants, invariants
 from egshape.egraph.twins import Twins
 from egshape.errors import Contradiction, EgshapeError
@@ -259,6 +259,7 @@ class Walker:
         due: dict[int, list[Obligation]] = defaultdict(list)
         for obligation in obligations:
             due[obligation.index].append(obligation)
+        self._same_data(self._equal.given(), Given())
         for index, op in enumerate(self.block.ops):
             for relation in op.requires:
                 self._oblige(index, op, replace(relation, source=""), said_of(op, relation))
@@ -277,6 +278,8 @@ class Walker:
                 self._twins(op)
                 if self.registry[op.name].traits.regions == "loop":
                     self._loop(op)
+                elif self.registry[op.name].traits.regions == "branch":
+                    self._joined(op)
         self._elements_again()
         believed = tuple(self.believed)
         return Walk(
@@ -337,13 +340,7 @@ class Walker:
         verdict = self._verdict(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(verdict.answer, "kept")
         if status == "violated" and self.top and entry:
-            sizes = () if own is None else map(self.known.normal_form, self._arguments(own) or ())
-            raise EgshapeError(
-                f"{format_message(message, tuple(sizes))}, which is false at every admitted size",
-                where=str(op.location),
-                hint="the program, or a fact that was assumed, is wrong here",
-                code="violated",
-            )
+            raise self._violated(op, message, own)
         why = self.known.reasons(relation) if status == "proved" and own else ()
         if status != "proved" or own is not None:
             args = self._arguments(own) if own is not None else ()
@@ -366,6 +363,15 @@ class Walker:
             self.believed.append((relation, Proved(verdict.rule)))
         if status == "kept":
             self._believe(relation, reason.Check(location=str(op.location)), entry)
+
+    def _violated(self, op: Op, message: str, own: Op | None) -> EgshapeError:
+        sizes = () if own is None else map(self.known.normal_form, self._arguments(own) or ())
+        return EgshapeError(
+            f"{format_message(message, tuple(sizes))}, which is false at every admitted size",
+            where=str(op.location),
+            hint="the program, or a fact that was assumed, is wrong here",
+            code="violated",
+        )
 
     def _rewrites_may(self, relation: Relation) -> bool:
         """Whether rewrites may use what was proved: not what only a check of data or the condition of a branch says."""
@@ -397,7 +403,9 @@ class Walker:
 
     def _check(self, index: int, op: Op) -> None:
         relation = self._stated(op)
-        if relation is None:
+        if relation is False and self.top:
+            raise self._violated(op, op.attrs["message"], op)
+        if relation is None or relation is False:
             self.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
             return
         if isinstance(relation, bool):
@@ -429,8 +437,8 @@ class Walker:
             out.append(item)
         return tuple(out)
 
-    def _stated(self, op: Op) -> Relation | Literal[True] | None:
-        """The relation that a check states, True if its predicate folds to true, None if it is data."""
+    def _stated(self, op: Op) -> Relation | bool | None:
+        """The relation that a check states, what its predicate folds to, None if it is data."""
         relation = relation_of(op)
         if relation is not None:
             return relation
@@ -438,7 +446,7 @@ class Walker:
         item = None if known is None else known.reshape(-1)[0]
         if isinstance(item, Relation):
             return item
-        return True if item is True else None
+        return bool(item) if isinstance(item, bool | np.bool_) else None
 
     # -- elements ------------------------------------------------------------------------------------------------
 
@@ -480,8 +488,10 @@ class Walker:
 
     def _twins(self, op: Op) -> None:
         """Sizes that come of the same data are equal."""
-        for relation in self._equal.step(op):
-            why = Semantics(op.name, location=str(op.location))
+        self._same_data(self._equal.step(op), Semantics(op.name, location=str(op.location)))
+
+    def _same_data(self, relations: Sequence[Relation], why: Reason) -> None:
+        for relation in relations:
             self._assume(relation, why)
             self.believed.append((relation, why))
 
@@ -510,6 +520,11 @@ class Walker:
                 self.late |= names
                 self.believed.append((relation, why))
         self.elements.update(elements)
+
+    def _joined(self, op: Op) -> None:
+        """A size of what branches give lies in the ranges of theirs, and has the remainder that all have."""
+        for relation in joined_sizes(op, self.block.symbols, self.context):
+            self._assume(relation, Semantics(op.name, location=str(op.location)))
 
     def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
         """An element of shape code that surely is the number that it stands for (it does not wrap)."""

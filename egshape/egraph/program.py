@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from egshape.decide import reason
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.tracing import Application, Tracing
 from egshape.ops import REGISTRY
@@ -23,6 +24,7 @@ TENSOR_RULESETS = (
     "tensor.transpose",
     "tensor.broadcast",
     "tensor.slice",
+    "tensor.count",
     "tensor.neutral",
 )
 SOURCES = "prelude.tensor"
@@ -58,8 +60,15 @@ class Program:
     obligations: tuple[str, ...]
     makes: frozenset[str]
     explains: bool
+    base: tuple[str, ...] = ()
+    """The rulesets that are not the user's."""
     applications: tuple[Application, ...] = ()
     """Where each application of a rule over tensors is kept, in a program that keeps them."""
+
+    def fired(self, rewrites: Iterable[str]) -> bool:
+        """Whether a rule of the user is among those that rewrote something."""
+        rules = (self.rules.by_name.get(reason.Rule.of(name).name) for name in rewrites)
+        return any(rule is not None and rule.ruleset not in self.base for rule in rules)
 
 
 def shipped() -> tuple[str, ...]:
@@ -129,6 +138,7 @@ def _program(
         phases(obligations),
         _made(own),
         explain,
+        base,
         tuple(loader.applications) if isinstance(loader, Tracing) else (),
     )
 
@@ -136,6 +146,22 @@ def _program(
 def states(rule: Rule) -> bool:
     """Whether a rule says what an op implies."""
     return any(head.startswith(STATES) for head in _heads(_actions(rule)))
+
+
+def fills(rule: Rule) -> bool:
+    """Whether a rule fills tables of its author only, so that by itself it says nothing of sizes or tensors."""
+    actions = _actions(rule)
+    if rule.command.head != "rule" or not isinstance(actions, List):
+        return False
+    known = program().rules.scheme.signatures
+    written = [_written(each) for each in actions.items if isinstance(each, List) and each.head != "let"]
+    return bool(written) and not any(name in known or name in ("union", "subsume", "delete") for name in written)
+
+
+def _written(action: List) -> str:
+    """What an action writes to: a function that it sets, or the table that it names."""
+    target = action.items[1] if action.head == "set" else action
+    return target.head if isinstance(target, List) else ""
 
 
 def _made(rules: Iterable[Rule]) -> frozenset[str]:

@@ -6,13 +6,14 @@ facts that its rewriting may have used; then checks on data and effects, each af
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const
+from egshape.dims import Dim, const, is_nonnegative
 from egshape.dims import symbol as dim_of
 from egshape.egraph.effects import is_opaque_effect
 from egshape.egraph.encode import Call, Encoding, attribute
@@ -161,8 +162,9 @@ class Rebuilder:
             each for each in self.block.symbols if each.element is not None and each.value in self.encoding.node_of
         ]
         used = {self._bound(symbol) for symbol in asked if dim_of(symbol.name) in axes}
+        tied = set(self._tied())
         for symbol in asked:
-            if self._bound(symbol) in used or self._same.get(symbol.name) in axes:
+            if self._bound(symbol) in used or self._same.get(symbol.name) in axes or dim_of(symbol.name) in tied:
                 continue
             assert symbol.element is not None
             if self._is_size(symbol.value, symbol.element, symbol.offset):
@@ -176,6 +178,17 @@ class Rebuilder:
                 "fact": "",
             }
             self._ops.append(Op("check", (), attrs, (), (), NOWHERE))
+
+    def _tied(self) -> Iterator[Dim]:
+        """What kept checks say to be equal to sizes of axes of arguments."""
+        given = {
+            symbol.name for symbol in self.block.symbols if symbol.axis is not None and symbol.value in self.block.args
+        }
+        for op in self._ops:
+            if op.name == "check" and op.attrs["relation"] == "==":
+                for one, two in permutations(op.attrs["sides"]):
+                    if two.symbols() <= given and is_nonnegative(two):
+                        yield one
 
     def _bound(self, symbol: SymbolDef) -> tuple[int, int | None, int]:
         """What a symbol stands for, the same for all that stand for one element."""

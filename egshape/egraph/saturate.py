@@ -46,7 +46,7 @@ _RARELY_LOOKED_AT = frozenset(
 )
 """Large tables of which a round of the exchange reads none, or one where it finds a reason to."""
 
-_LOAD = ("load", "load", "prelude.shape")
+_LOAD = ("prelude.load", "prelude.load", "prelude.shape")
 """The steps that turn rows into terms: axis lists first, then the terms that hold them."""
 
 SIZE_STEPS = 400
@@ -96,17 +96,23 @@ class Session:
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.describer = Describer(self.encoder, registry, self.sizes, self._fits, self._at_most, prog.makes)
+        self.describer = Describer(
+            self.encoder, registry, self.sizes, self._fits, self._at_most, self._without_ramps, prog.makes
+        )
         self.elements = Elements(self.encoder, registry, self._decide, self._normal)
         self.matches: Counter[str] = Counter()
 
     def _normal(self, dim: Dim) -> Dim:
         """The size as the rules know it; a number where only the prover sees that what they made of it is one."""
         form = self.describer.normal(dim)
-        if form is dim or self.decide == "engine" or next(_ramps(form), None) is None:
-            return form
-        settled = self.context.normal_form(form)
+        settled = form if form is dim else self._without_ramps(form)
         return form if settled.const is None else settled
+
+    def _without_ramps(self, dim: Dim) -> Dim:
+        """A size with a maximum or minimum in it as the prover writes it; any other one as it is."""
+        if self.decide == "engine" or next(_ramps(dim), None) is None:
+            return dim
+        return self.context.normal_form(dim)
 
     def _decide(self, relation: Relation) -> Answer:
         return self.context.decide(relation)

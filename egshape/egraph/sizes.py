@@ -10,6 +10,7 @@ from egshape.decide.reason import Rule
 from egshape.dims import Dim
 from egshape.egraph.exchange import Equality, ExchangeState
 from egshape.facts import Relation
+from egshape.facts.intervals import Ranges
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Sizes:
     def bounds(self, dim: Dim) -> tuple[int | None, int | None]:
         """(low, high), inclusive; None where no bound is known."""
         return self.context.bounds(dim)
+
+    def ranges(self, dim: Dim) -> Ranges:
+        """The sizes that a dim may be, as far as intervals tell."""
+        return self.context.ranges(dim)
 
     def explain(self, one: Dim, other: Dim) -> Sequence[Equality] | None:
         """The equations that make two sizes equal for the rules, in order; None where they are not equal by rules."""

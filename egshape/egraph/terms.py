@@ -6,28 +6,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from egshape.dims import Dim
 from egshape.egraph.cost import CostModel
+from egshape.egraph.encode import attribute
 from egshape.egraph.saturate import Saturated
 from egshape.egraph.snapshot import ENode, Row
 from egshape.errors import InternalError
+from egshape.ir.builder import small
 from egshape.ir.graph import Op, SymbolDef, Value, dims_of
+from egshape.ir.types import TensorType
 from egshape.limits import tick
 from egshape.ops.base import Registry
 from egshape.rulelang.schema import ELEMENTWISE, constructor, has_constructor
 
+_ELEMENTWISE = frozenset(family.capitalize() for family in ELEMENTWISE)
 _UNTYPED = frozenset(("Node", "Call", "Proj"))
 """Terms that may stand without a type: leaves without a rank, calls with several results."""
 
 
 class Candidate(NamedTuple):
-    """An e-node as extraction sees it: what it reads, and what it costs itself."""
+    """An e-node as extraction sees it: what it reads, what it costs itself, and what of that is not arithmetic."""
 
     node: ENode
     reads: tuple[int, ...]
     cost: float
+    moves: float
 
 
 class Terms:
@@ -58,6 +64,10 @@ class Terms:
         self._lists = self._read_lists()
         self._size_reads: dict[int, tuple[int, ...]] = {}
         self._sorts = _sorts(registry)
+        self._registry = registry
+        self._computing = {decl.name for decl in registry if decl.family == "contraction"}
+        self._small: set[int] = set()
+        self._work_of: dict[tuple[int | None, ...], float] = {}
         self.candidates: Mapping[int, Sequence[Candidate]] = self._candidates()
 
     def _read_lists(self) -> dict[int, tuple[int, ...]]:
@@ -136,21 +146,24 @@ class Terms:
             dtype = self.dtype_of.get(cls)
             if dtype is not None and shape in self.shapes:
                 bytes_of[cls] = self.model.bytes(dtype, self.shapes[shape])
+                if small(TensorType(dtype, self.shapes[shape])):
+                    self._small.add(cls)
         out: dict[int, list[Candidate]] = defaultdict(list)
         for name, sorts in self._sorts.items():
             for row in self.snapshot.table(name):
                 tick()
-                args, cls = row[:-1], row[-1]
+                cls = row[-1]
                 if cls not in bytes_of and name not in _UNTYPED:
                     continue  # a term that no shape function gave a type
-                found = self._candidate(name, sorts, args, bytes_of.get(cls, 0.0), bytes_of)
+                found = self._candidate(name, sorts, row, bytes_of.get(cls, 0.0), bytes_of)
                 if found is not None:
                     out[cls].append(found)
         return dict(out)
 
     def _candidate(
-        self, name: str, sorts: tuple[str, ...], args: Row, written: float, bytes_of: dict[int, float]
+        self, name: str, sorts: tuple[str, ...], row: Row, written: float, bytes_of: dict[int, float]
     ) -> Candidate | None:
+        args, cls = row[:-1], row[-1]
         reads: list[int] = []
         sizes: tuple[int, ...] = ()
         if name == "Node":
@@ -175,9 +188,43 @@ class Terms:
                     sizes += self.size_reads(self.shapes[arg])
         unique = tuple(dict.fromkeys(reads))
         read = sum([bytes_of.get(each, 0.0) for each in unique])
-        return Candidate(
-            ENode(name, args), tuple(dict.fromkeys((*unique, *sizes))), self.model.node(name, written, read)
-        )
+        node = ENode(name, args)
+        every = tuple(dict.fromkeys((*unique, *sizes)))
+        if cls in self._small and self._small.issuperset(reads):
+            cost = self.model.small(name)
+            return Candidate(node, every, cost, cost)
+        moves = self.model.node(name, written, read)
+        return Candidate(node, every, moves + self._work(node, cls, reads, written), moves)
+
+    def _work(self, node: ENode, cls: int, reads: Sequence[int], written: float) -> float:
+        """What a node computes, as bytes."""
+        if node.function in _ELEMENTWISE:
+            return self.model.elementwise(node.args[0], self.dtype_of[cls], written)
+        if node.function == "Call":
+            call = self.encoding.calls[node.args[0]]
+            key = (node.args[0], *(self.shape_of.get(each) for each in reads))
+            if key not in self._work_of:
+                operands = tuple(map(self._value, reads[: len(call.op.operands)], call.op.operands))
+                self._work_of[key] = self.model.work(replace(call.op, operands=operands))
+            return self._work_of[key]
+        if node.function in self._computing:
+            form = constructor(self._registry[node.function])
+            attrs = {
+                attr.name: attribute(self.encoding, self.shape, node.function, attr.kind, cell)
+                for attr, cell in zip(form.decl.attrs, node.args[len(form.operands) :], strict=True)
+            }
+            result = self._value(cls, None)
+            return self.model.work(
+                Op(node.function, tuple(self._value(each, None) for each in reads), attrs, (result,))
+            )
+        return 0.0
+
+    def _value(self, cls: int, known: Value | None) -> Value:
+        """A value of the type of a class, another one where the e-graph does not know it."""
+        dtype, shape = self.dtype_of.get(cls), self.shapes.get(self.shape_of.get(cls, -1))
+        if dtype is None or shape is None:
+            return known or Value("", TensorType(dtype or "f32", None))
+        return Value("", TensorType(dtype, shape))
 
 
 def _sorts(registry: Registry) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,7 @@ gives one size. What an op that moves elements makes of an integer is followed, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,8 +52,13 @@ class Twins:
     _most: dict[Dim, Dim] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Only sizes that ops of the block define can come of the same data."""
+        """Only sizes that ops of the block define, or elements of its arguments are, can come of the same data."""
         self._idle = all(each.value in self.block.args and each.element is None for each in self.block.symbols)
+
+    def given(self) -> list[Relation]:
+        """What is equal where the block begins."""
+        made = {value for op in self.block.ops for value in op.results}
+        return self._noted(self._of_elements({each.value for each in self.block.symbols} - made))
 
     def step(self, op: Op) -> list[Relation]:
         """What is equal from here on."""
@@ -67,7 +72,11 @@ class Twins:
         self._makers |= dict.fromkeys(op.results, op)
         self._follow(op)
         self._count(op)
-        found += self._of_elements(op)
+        found += self._of_elements(op.results)
+        return self._noted(found)
+
+    def _noted(self, relations: Iterable[Relation]) -> list[Relation]:
+        found = list(relations)
         self.same |= {
             name: each.rhs
             for each in found
@@ -132,10 +141,10 @@ class Twins:
                 if one is not None and two is not None:
                     yield Relation("==", one, two)
 
-    def _of_elements(self, op: Op) -> Iterator[Relation]:
-        """Of the symbols that an op's integers define: that an earlier one is the same, and what they are at most."""
+    def _of_elements(self, values: Collection[Value]) -> Iterator[Relation]:
+        """Of the symbols that integers of values define: that an earlier one is the same, and what they are at most."""
         for each in self.block.symbols:
-            if each.element is not None and each.value in op.results and _is_followed(each.value):
+            if each.element is not None and each.value in values and _is_followed(each.value):
                 item = self._integers(each.value).reshape(-1)[each.element]
                 first = self._named.setdefault((each.value.type.dtype, item), each)
                 if item in self._most:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from egshape.dims import Dim, FloorDiv, Symbol
-from egshape.facts.intervals import INTEGERS, Ranges, complement, preimage
+from egshape.dims import Dim, FloorDiv, Relu, Symbol
+from egshape.dims.core import Atom
+from egshape.facts.intervals import INTEGERS, Interval, Ranges, complement, intersect, normalized, preimage
 from egshape.facts.relation import Relation
 
 ResidueClass = tuple[int, int]
+
+_MOST_PIECES = 64
+"""Linear pieces of a function of one size; one with more is left alone."""
 
 
 def linear_symbol(dim: Dim) -> tuple[str, int, int] | None:
@@ -48,6 +52,9 @@ def about_symbol(relation: Relation) -> tuple[str, Ranges, ResidueClass] | None:
     if plain is not None:
         name, scale, offset = plain
         return name, preimage(_values(relation), scale, offset), (1, 0)
+    solved = ranges_of_symbol(relation)
+    if solved is not None:
+        return (*solved, (1, 0))
     if relation.kind != "==":
         return None
     found = congruence(dim)
@@ -59,6 +66,66 @@ def about_symbol(relation: Relation) -> tuple[str, Ranges, ResidueClass] | None:
     if not 0 <= r < k:
         return name, (), (1, 0)
     return name, INTEGERS, (k, (scale * (r - offset)) % k)
+
+
+def ranges_of_symbol(relation: Relation) -> tuple[str, Ranges] | None:
+    """(name, ranges) if the relation says just this about one symbol, by sums and ``max(_, 0)`` of it: n == 9 where
+    ``max(max(n - 2, 0) - 2, 0) == 5``."""
+    dim = relation.lhs if relation.kind == "in" else relation.lhs - relation.rhs
+    values, names = _values(relation), dim.symbols()
+    if len(names) != 1 or not any(isinstance(atom, Relu) for atom in dim.atoms()) or not _is_piecewise(dim):
+        return None
+    (name,) = names
+    cuts = _cuts(dim, name)
+    if len(cuts) >= _MOST_PIECES:
+        return None
+    found: list[Interval] = []
+    for piece in _pieces(cuts):
+        scale, offset = _linear(dim, name, piece)
+        inside = preimage(values, scale, offset) if scale else _where_constant(values, offset)
+        found += intersect((piece,), inside)
+    return name, normalized(found)
+
+
+def _where_constant(values: Ranges, value: int) -> Ranges:
+    return INTEGERS if intersect(values, ((value, value),)) else ()
+
+
+def _is_piecewise(dim: Dim) -> bool:
+    """Whether only sums, numbers and ``max(_, 0)`` stand between a dim and its symbols."""
+
+    def plain(atom: Atom) -> bool:
+        return isinstance(atom, Symbol) or (isinstance(atom, Relu) and _is_piecewise(atom.arg))
+
+    return all(len(mono) == 0 or (len(mono) == 1 and mono[0][1] == 1 and plain(mono[0][0])) for mono, _ in dim.terms)
+
+
+def _cuts(dim: Dim, name: str) -> list[int]:
+    """Sizes at which a piece may begin, ascending: between two of them the dim is linear."""
+    found: set[int] = set()
+    for atom in dim.atoms():
+        if isinstance(atom, Relu) and len(found) < _MOST_PIECES:
+            inner = _cuts(atom.arg, name)
+            found.update(inner)
+            for piece in _pieces(inner):
+                scale, offset = _linear(atom.arg, name, piece)
+                if scale:
+                    found.add(-offset // scale + 1)
+    return sorted(found)
+
+
+def _pieces(cuts: list[int]) -> list[Interval]:
+    """The intervals between cuts, the first and the last of them open."""
+    return [(low, None if high is None else high - 1) for low, high in zip([None, *cuts], [*cuts, None], strict=True)]
+
+
+def _linear(dim: Dim, name: str, piece: Interval) -> tuple[int, int]:
+    """Scale and offset of a dim that is linear on a piece."""
+    low, high = piece
+    at = low if low is not None else 0 if high is None else high - 1
+    value = dim.evaluate({name: at})
+    scale = 0 if low is not None and low == high else dim.evaluate({name: at + 1}) - value
+    return scale, value - scale * at
 
 
 def _values(relation: Relation) -> Ranges:

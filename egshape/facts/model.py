@@ -28,6 +28,7 @@ class FactsModel(BaseModel):
     symbols: list[SymbolFactsModel] = []
     relations: list[str] = []
     assumed: list[str] = []
+    implied: list[str] = []
 
 
 def read(text: str | bytes) -> FactsModel:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from egshape.dims import Definedness, Dim, const, is_nonnegative, maximum, minimum, quote_name
+from egshape.dims import (
+    Definedness,
+    Dim,
+    Relu,
+    const,
+    is_nonnegative,
+    is_positive,
+    maximum,
+    minimum,
+    product,
+    quote_name,
+    relu,
+)
+from egshape.dims.core import from_terms
+from egshape.dims.factors import factors
 from egshape.dims.text import Scanner
 from egshape.errors import InvalidInput, UndefinedSize
 from egshape.facts.intervals import Interval, Ranges, complement, contains, normalized, to_text
@@ -45,7 +59,7 @@ class Relation:
     def __str__(self) -> str:
         if self.kind == "in":
             return f"{self.lhs} in {to_text(self.ranges)}"
-        return f"{self.lhs} {self.kind} {self.rhs}"
+        return " or ".join(f"{each.lhs} {each.kind} {each.rhs}" for each in self.alternatives())
 
     @property
     def text(self) -> str:
@@ -104,6 +118,19 @@ class Relation:
             out.append(Relation("==", minimum(maximum(size - end, 0), maximum(start - size, 0)), const(0)))
         return tuple(out)
 
+    def alternatives(self) -> tuple[Relation, ...]:
+        """Comparisons of which one holds exactly where this does: those of the factors of a product that is 0, itself
+        for anything else. None of them needs a product, which may leave 64 bits."""
+        difference = self.lhs - self.rhs
+        if self.kind != "==" or all(sum(power for _, power in mono) < 2 for mono, _ in difference.terms):
+            return (self,)
+        found = [each for each in factors(difference) if not is_positive(each) and not is_positive(-each)]
+        divisors = {*self.lhs.divisors_maybe_zero(), *self.rhs.divisors_maybe_zero()}
+        if not found or found == [difference] or divisors != set(difference.divisors_maybe_zero()):
+            return (self,)
+        plain = dict.fromkeys(_equal_to_zero(each) for each in found)
+        return tuple(sorted(plain, key=_of_two_first))
+
     def holds(self, env: Mapping[str, int]) -> bool:
         """Its truth at the given sizes.  Raises UndefinedSize where it has no value."""
         for need in self.needs:
@@ -122,6 +149,42 @@ class Relation:
         if self.kind == "!=":
             return left != right
         return left <= right if self.kind == "<=" else left < right
+
+
+def _equal_to_zero(dim: Dim) -> Relation:
+    """That a size is 0, as it is read best: ``a == b`` for a - b, ``a <= b`` for max(a - b, 0)."""
+    for arg in (side for atom in dim.atoms() if isinstance(atom, Relu) for side in (atom.arg, -atom.arg)):
+        if dim in (relu(arg), -relu(arg)):
+            return Relation("<=", *_sides(arg))
+    one, two = _sides(dim)
+    if one.const is not None or (two.const is None and two.key < one.key):
+        one, two = two, one
+    alone = dim if one.terms and one.terms[0] in dim.terms else -dim
+    return min(Relation("==", one, two), Relation("==", alone, const(0)), key=lambda each: len(f"{each.lhs}{each.rhs}"))
+
+
+def _of_two_first(relation: Relation) -> tuple[object, ...]:
+    return relation.rhs.const is not None, len(relation.lhs.terms), relation.lhs.key, relation.rhs.key
+
+
+def _sides(dim: Dim) -> tuple[Dim, Dim]:
+    """The terms with a plus, and those with a minus, without it."""
+    return from_terms(t for t in dim.terms if t[1] > 0), from_terms((m, -c) for m, c in dim.terms if c < 0)
+
+
+def any_of(relations: Iterable[Relation], source: str = "") -> Relation:
+    """That one of several comparisons holds: that the product of what is 0 where each of them does is 0."""
+    found = tuple(relations)
+    needs = tuple(dict.fromkeys(need for each in found for need in each.needs))
+    return Relation("==", product(map(_distance, found)), const(0), source, (), needs)
+
+
+def _distance(relation: Relation) -> Dim:
+    """What is 0 where a comparison holds."""
+    above = relation.lhs - relation.rhs
+    if relation.kind == "!=":
+        return relu(1 - above * above)
+    return above if relation.kind == "==" else relu(above + (relation.kind == "<"))
 
 
 @dataclass(frozen=True)
@@ -176,22 +239,40 @@ def _statement(scanner: Scanner) -> list[Relation | Likely]:
     if scanner.word("likely"):
         return [_likely(scanner)]
     scanner.conditions = {}
-    sides = [scanner.expression()]
+    first = scanner.expression()
     if scanner.word("in"):
         ranges = read_ranges(scanner)
         source = scanner.text[start : scanner.pos].strip()
-        return [Relation("in", sides[0], const(0), source, ranges, tuple(scanner.conditions))]
-    kinds: list[str] = []
-    while kind := scanner.accept(*_COMPARISONS):
-        kinds.append(kind)
-        sides.append(scanner.expression())
-    if not kinds:
-        scanner.fail(f"expected one of {' '.join(_COMPARISONS)} or 'in', found {scanner.rest()}")
+        return [Relation("in", first, const(0), source, ranges, tuple(scanner.conditions))]
+    found = _chain(scanner, first)
+    if scanner.word("or"):
+        found = [any_of([*_alone(scanner, found), *_others(scanner)])]
     source, needs = scanner.text[start : scanner.pos].strip(), tuple(scanner.conditions)
-    found: list[Relation | Likely] = []
-    for left, kind, right in zip(sides, kinds, sides[1:], strict=False):
-        plain = Relation.of(left, kind, right)
-        found.append(Relation(plain.kind, plain.lhs, plain.rhs, source, (), needs))
+    return [replace(each, source=source, needs=needs) for each in found]
+
+
+def _others(scanner: Scanner) -> Iterator[Relation]:
+    """The comparisons behind the first ``or``."""
+    while True:
+        yield from _alone(scanner, _chain(scanner, scanner.expression()))
+        if not scanner.word("or"):
+            return
+
+
+def _alone(scanner: Scanner, chain: list[Relation]) -> list[Relation]:
+    if len(chain) > 1:
+        scanner.fail("a chain of comparisons cannot stand beside 'or'", "state each comparison on its own")
+    return chain
+
+
+def _chain(scanner: Scanner, first: Dim) -> list[Relation]:
+    """The comparisons of each two that stand side by side."""
+    sides, found = [first], list[Relation]()
+    while kind := scanner.accept(*_COMPARISONS):
+        sides.append(scanner.expression())
+        found.append(Relation.of(sides[-2], kind, sides[-1]))
+    if not found:
+        scanner.fail(f"expected one of {' '.join(_COMPARISONS)} or 'in', found {scanner.rest()}")
     return found
 
 

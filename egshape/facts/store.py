@@ -57,8 +57,9 @@ class SymbolFacts:
 class Facts:
     """Per symbol: ranges, divisor, likely sizes, sources; between symbols: relations.
 
-    `assumed` holds the texts that the user gave, which are checked at entry.  `stated` keeps the
-    statements that went into `symbols`, so that a contradiction can name them.
+    `assumed` holds the texts that the user gave, which are checked at entry.  `implied` holds the texts of what a
+    program's own ops and checks say, which need no check where it is that program.  `stated` keeps the statements that
+    went into `symbols`, so that a contradiction can name them.
 
     Examples:
         >>> import egshape
@@ -71,6 +72,7 @@ class Facts:
     relations: tuple[Relation, ...] = ()
     assumed: tuple[str, ...] = ()
     stated: tuple[Relation, ...] = field(default=(), compare=False, repr=False)
+    implied: tuple[str, ...] = ()
 
     @staticmethod
     def parse(*texts: str, assumed: bool = False) -> Facts:
@@ -145,14 +147,27 @@ class Facts:
                 raise _clash(name, tuple(stated))
             table[name] = new
         ordered = tuple(sorted(between, key=lambda r: (r.lhs.key, r.kind, r.rhs.key, r.ranges != ())))
-        return Facts(_sorted_symbols(table.values()), ordered, self.assumed, tuple(stated))
+        return Facts(_sorted_symbols(table.values()), ordered, self.assumed, tuple(stated), self.implied)
 
     def merge(self, other: Facts) -> Facts:
         """The facts of both.  Raises Contradiction."""
         result = self.with_symbols(other.symbols)
         stated = other.stated or tuple(r for s in other.symbols for r in s.relations())
         result = result.with_relations((*stated, *other.relations))
-        return replace(result, assumed=tuple(dict.fromkeys((*self.assumed, *other.assumed))))
+        return replace(
+            result,
+            assumed=tuple(dict.fromkeys((*self.assumed, *other.assumed))),
+            implied=tuple(dict.fromkeys((*self.implied, *other.implied))),
+        )
+
+    def apart(self) -> tuple[Facts, tuple[Relation, ...]]:
+        """The facts that need no program to hold, and the statements that a program implied."""
+        if not self.implied:
+            return self, ()
+        texts = frozenset(self.implied)
+        implied = tuple(each for each in self.statements() if each.text in texts)
+        own = Facts().with_symbols(self.symbols).with_relations(r for r in self.statements() if r.text not in texts)
+        return replace(own, assumed=self.assumed), implied
 
     def statements(self) -> tuple[Relation, ...]:
         """All of it as relations: those about one symbol as they were stated, then the others."""
@@ -179,11 +194,12 @@ class Facts:
             ],
             relations=[str(r) if not r.needs else r.text for r in self.relations],
             assumed=list(self.assumed),
+            implied=list(self.implied),
         )
 
     def to_json(self) -> str:
         """The JSON of version 1."""
-        return self.to_model().model_dump_json()
+        return self.to_model().model_dump_json(exclude=None if self.implied else {"implied"})
 
     @staticmethod
     def from_model(model: FactsModel) -> Facts:
@@ -191,7 +207,7 @@ class Facts:
         if model.version != 1:
             raise InvalidInput(f"facts of version {model.version}", hint="this egshape reads version 1")
         symbols = [SymbolFacts(each.name, tuple(each.sources), likely=tuple(each.likely)) for each in model.symbols]
-        facts = Facts().with_symbols(symbols)
+        facts = Facts().with_symbols(symbols).with_text(*model.assumed).with_text(*model.implied)
         relations: list[Relation] = []
         for entry in model.symbols:
             divisor, remainder = entry.divisor
@@ -202,10 +218,12 @@ class Facts:
                     hint="a divisor is at least 1, its remainder smaller, a size at least 0",
                 )
             plain = SymbolFacts(entry.name, (), normalized(entry.ranges), (divisor, remainder))
-            relations.extend(plain.relations())
+            known = facts.symbol(entry.name)
+            if (known.ranges, known.divisor) != (plain.ranges, plain.divisor):
+                relations.extend(plain.relations())
         relations.extend(r for text in model.relations for r in parse_facts(text) if isinstance(r, Relation))
-        facts = facts.with_relations(relations).with_text(*model.assumed)
-        return replace(facts, assumed=tuple(dict.fromkeys(model.assumed)))
+        facts = facts.with_relations(relations)
+        return replace(facts, assumed=tuple(dict.fromkeys(model.assumed)), implied=tuple(model.implied))
 
     @staticmethod
     def from_json(text: str | bytes) -> Facts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from egshape.dims import Dim
-from egshape.facts.intervals import to_text
+from egshape.facts.absorb import ranges_of_symbol
+from egshape.facts.intervals import EVERYTHING, intersect, to_text
 from egshape.facts.relation import Relation
 
 _REMAINDER = re.compile(r"\(?(.+?)\)? ?% ?(\d+)")
@@ -13,11 +14,18 @@ _REMAINDER = re.compile(r"\(?(.+?)\)? ?% ?(\d+)")
 
 def worded(relation: Relation) -> str:
     """A relation in words: ``n is a multiple of 4``."""
+    alternatives = relation.alternatives()
+    if len(alternatives) > 1:
+        return ", or ".join(map(worded, alternatives))
+    (relation,) = alternatives
     lhs, rhs = _parted(relation)
+    found = ranges_of_symbol(relation)
+    if found is not None and (ranges := intersect(found[1], EVERYTHING)):
+        return f"{found[0]} lies in {to_text(ranges)}"
     if relation.kind == "in":
         return f"{lhs} lies in {to_text(relation.ranges)}"
-    if relation.kind == "==" and rhs.const == 0 and (found := _REMAINDER.fullmatch(str(lhs))):
-        return f"{found[1]} is a multiple of {found[2]}"
+    if relation.kind == "==" and rhs.const == 0 and (divided := _REMAINDER.fullmatch(str(lhs))):
+        return f"{divided[1]} is a multiple of {divided[2]}"
     if lhs.const is not None and rhs.const is None:
         return f"{rhs} {_TURNED[relation.kind]} {lhs}"
     return f"{lhs} {_WORDS[relation.kind]} {rhs}"

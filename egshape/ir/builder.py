@@ -123,6 +123,8 @@ class BlockBuilder:
         self.ops: list[Op] = []
         self.symbols: list[SymbolDef] = []
         self._producers: dict[Value, Op] = {}
+        self._named_elements: dict[tuple[Value, int, int], str] = {}
+        """The symbols of elements, by where these were computed and what is added to them."""
 
     def child(self) -> BlockBuilder:
         """A builder for a region of an op of this block."""
@@ -229,7 +231,7 @@ class BlockBuilder:
         results = tuple(Value(label, self._named(label, found)) for label, found in zip(labels, types, strict=True))
         for value, found in zip(results, types, strict=True):
             self._define_axes(value, found)
-        self.symbols.extend(pending)
+        self._define_elements(pending)
         self._track_elements(decl, operands, {**full, "regions": tuple(regions)} if regions else full, results, scope)
         op = Op(name, tuple(operands), full, results, tuple(regions), location, tuple(scope.requires.values()))
         self.ops.append(op)
@@ -252,7 +254,7 @@ class BlockBuilder:
         both to ``add``."""
         scope, pending = _Scope(self._decide, name), list[SymbolDef]()
         found = self._sizes_of(operand, scope, name, key, pending, signed)
-        self.symbols.extend(pending)
+        self._define_elements(pending)
         return found, tuple(scope.requires.values())
 
     def name_elements(self, value: Value, target: Value) -> tuple[Relation, ...]:
@@ -280,10 +282,15 @@ class BlockBuilder:
         return tuple(scope.requires.values())
 
     def _moved_from(self, value: Value, index: int) -> tuple[Value, int]:
-        """Where an element of a vector was computed, back through reshape and concatenate of this block."""
-        while (op := self._producers.get(value)) is not None:
-            if op.name == "reshape" and small(op.operands[0].type):
+        """Where an element of a vector was computed, back through what moves it and keeps the number."""
+        while (op := self._producer(value)) is not None:
+            if (op.name == "reshape" and small(op.operands[0].type)) or (op.name == "convert" and _keeps(op)):
                 value = op.operands[0]
+            elif op.name == "slice" and value.type.rank == 1 and len(op.operands) == 1 and small(op.operands[0].type):
+                start, stride = op.attrs["starts"][0].const, op.attrs["strides"][0].const
+                if start is None or stride is None:
+                    break
+                value, index = op.operands[0], start + index * stride
             elif op.name == "concatenate" and value.type.rank == 1:
                 for part in op.operands:
                     length = int(part.type.dims[0].const or 0)
@@ -294,6 +301,35 @@ class BlockBuilder:
             else:
                 break
         return value, index
+
+    def _producer(self, value: Value) -> Op | None:
+        """The op of this block or one around it that gives a value."""
+        found = self._producers.get(value)
+        return found if found is not None or self.parent is None else self.parent._producer(value)
+
+    def _define_elements(self, pending: Sequence[SymbolDef]) -> None:
+        """Define symbols of elements: the same element has the same one from here on."""
+        self.symbols.extend(pending)
+        for each in pending:
+            assert each.element is not None
+            self._named_elements[(*self._moved_from(each.value, each.element), each.offset)] = each.name
+
+    def _name_of(self, operand: Value, index: int, offset: int, pending: Sequence[SymbolDef]) -> str | None:
+        """The symbol of an element that was asked for before."""
+        place = self._moved_from(operand, index)
+        for each in pending:
+            if each.element is not None and (*self._moved_from(each.value, each.element), each.offset) == (
+                *place,
+                offset,
+            ):
+                return each.name
+        builder: BlockBuilder | None = self
+        while builder is not None:
+            found = builder._named_elements.get((*place, offset))
+            if found is not None:
+                return found
+            builder = builder.parent
+        return None
 
     def _carry(self, changed: dict[Value, bool], value: Value, scope: _Scope) -> bool:
         """Evaluate the elements of a value anew if they depend on changed ones."""
@@ -374,10 +410,11 @@ class BlockBuilder:
                 sizes.append(item)
                 continue
             offset = OFFSET if signed else 0
-            label_of = f"%{label}.{index}" if key == "shape" else f"%{label}.{key}{index}"
-            fresh = self._fresh_symbol(label_of)
-            pending.append(SymbolDef(fresh, operand, element=index, offset=offset))
-            sizes.append(symbol(fresh) - offset)
+            found = self._name_of(operand, index, offset, pending)
+            if found is None:
+                found = self._fresh_symbol(f"%{label}.{index}" if key == "shape" else f"%{label}.{key}{index}")
+                pending.append(SymbolDef(found, operand, element=index, offset=offset))
+            sizes.append(symbol(found) - offset)
         return tuple(sizes)
 
     def _infer(
@@ -499,6 +536,15 @@ TensorDeclaration = tuple[str, "tuple[int | None, ...] | None"]
 def _short(item: Element) -> bool:
     """Whether an element is worth to be followed: choices of choices grow by a factor each."""
     return not isinstance(item, Dim) or sum(1 + monomial_weight(mono) for mono, _ in item.terms) <= LONGEST
+
+
+def _keeps(op: Op) -> bool:
+    """Whether a conversion keeps every integer."""
+    dtypes = [value.type.dtype for value in (op.operands[0], op.result)]
+    if not all(map(is_integer, dtypes)):
+        return False
+    (low, high), (least, most) = map(integer_range, dtypes)
+    return least <= low and high <= most
 
 
 def small(type: TensorType) -> bool:

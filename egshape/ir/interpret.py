@@ -147,6 +147,11 @@ class _Run:
         if definition is None or definition.value not in self.values:
             raise EgshapeError(f"nothing defines the size {name!r}", code="unbound-symbol")
         array = self.values[definition.value]
+        if definition.axis is not None and definition.axis >= array.ndim:
+            raise EgshapeError(
+                f"%{definition.value.name} is {definition.value.type}, but has the shape {list(array.shape)}",
+                code="inference",
+            )
         if definition.axis is not None:
             return int(array.shape[definition.axis])
         size = int(array.reshape(-1)[definition.element]) + definition.offset

@@ -150,7 +150,8 @@ def _return(values: Iterable[str], indent: str) -> str:
 def _relation(relation: Relation) -> str:
     source = f" {json.dumps(relation.source)}" if relation.source else ""
     needs = "".join(f" if {need.kind}({need.one}, {need.two})" for need in relation.needs)
-    return f"{relation}{needs}{source}"
+    text = str(relation) if relation.kind == "in" else f"{relation.lhs} {relation.kind} {relation.rhs}"
+    return f"{text}{needs}{source}"
 
 
 def _location(location: Location) -> str:

@@ -28,6 +28,12 @@ _C_TYPES = {
 }
 
 
+def c_name(name: str) -> str:
+    """A name as C has them."""
+    name = re.sub(r"\W", "_", name, flags=re.ASCII) or "model"
+    return f"m_{name}" if name[0].isdigit() else name
+
+
 def write(
     folder: str | Path,
     manifest: Mapping[str, Any],
@@ -37,8 +43,7 @@ def write(
     threads: int,
 ) -> list[Path]:
     """Write ``NAME.h`` and ``libNAME.so`` to a folder; their paths. Raises EgshapeError if they cannot be linked."""
-    name = re.sub(r"\W", "_", manifest["name"], flags=re.ASCII) or "model"
-    name = f"m_{name}" if name[0].isdigit() else name
+    name = c_name(manifest["name"])
     with tempfile.TemporaryDirectory() as scratch:
         weights = Path(scratch, "weights.bin")
         offsets = _pack(weights, constants)

@@ -47,7 +47,7 @@ def _taps(op: Op) -> tuple[Dim, ...]:
         "precision": ("record", ()),
         "dtype": "dtype",
     },
-    traits=Traits(Cost(inner=_contracted)),
+    traits=Traits(Cost(inner=_contracted), effort="product"),
     names={"stablehlo": "dot_general"},
     doc="Sum of products over the contracting axes, for each index of the batch axes. Result axes: batch, "
     "then the "
@@ -116,7 +116,7 @@ def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...])
         "dtype": "dtype",
     },
     dynamic=("padding",),
-    traits=Traits(Cost(inner=_taps), signed=True),
+    traits=Traits(Cost(inner=_taps), effort="product", signed=True),
     names={"stablehlo": "convolution"},
     doc="Windows of lhs times the kernel rhs. numbers: input batch, feature, spatial axes; kernel input "
     "feature, output "

@@ -74,7 +74,7 @@ class Dims:
     family="creation",
     operands=("x",),
     attrs={"dim": "int"},
-    traits=Traits(sized=True),
+    traits=Traits(Cost(fixed=1_001.0), sized=True),
     names={"stablehlo": "get_dimension_size"},
     doc="The size of axis ``dim`` as an i32 scalar.",
 )

@@ -24,7 +24,7 @@ Row = tuple[str, str, Callable[..., Any], str] | tuple[str, str, Callable[..., A
 # z / abs(z) of a complex number is rounded.
 _UNARY: tuple[Row, ...] = (
     ("abs", "stablehlo", N.half_safe(np.abs), "Absolute value; the smallest integer stays.", Traits(idempotent="all")),
-    ("negate", "stablehlo", N.half_safe(np.negative), "Minus x; integers wrap.", Traits(involution=True)),
+    ("negate", "stablehlo", N.half_safe(np.negative), "Minus x; integers wrap.", Traits(involution=True, wraps=True)),
     ("sign", "stablehlo", N.half_safe(N.sign), "-1, 0 or 1; zeros and NaN as they are.", Traits(idempotent="real")),
     ("floor", "stablehlo", N.wide(np.floor), "Rounded down.", Traits(idempotent="all")),
     ("ceil", "stablehlo", N.wide(np.ceil), "Rounded up.", Traits(idempotent="all")),
@@ -74,21 +74,27 @@ _BINARY: tuple[Row, ...] = (
         "stablehlo",
         N.add,
         "Sum; integers wrap, i1: or.",
-        Traits(reduces=True, neutral=Element(-0.0, 0), absorbing=Element(truth=True)),
+        Traits(reduces=True, wraps=True, neutral=Element(-0.0, 0), absorbing=Element(truth=True)),
     ),
     (
         "subtract",
         "stablehlo",
         N.half_safe(np.subtract),
         "Difference; integers wrap.",
-        Traits(neutral=Element(0.0, 0, left=False)),
+        Traits(wraps=True, neutral=Element(0.0, 0, left=False)),
     ),
     (
         "multiply",
         "stablehlo",
         N.multiply,
         "Product; integers wrap, i1: and.",
-        Traits(reduces=True, neutral=Element(1.0, 1), absorbing=Element(None, 0, False)),
+        Traits(
+            reduces=True,
+            wraps=True,
+            neutral=Element(1.0, 1),
+            absorbing=Element(None, 0, False),
+            negating=Element(-1.0, "ones"),
+        ),
     ),
     (
         "divide",

@@ -39,6 +39,12 @@ Runner = Callable[[tuple[str, str], Sequence[np.ndarray]], Sequence[np.ndarray]]
 HOST_CALLS = frozenset(("host_call", "host_effect"))
 """The ops of this module."""
 
+FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM", "FeatureVectorizer"))
+"""ONNX ops whose kernels in ONNX Runtime end the process at a batch of 0."""
+
+RUNNER = "runner"
+"""The attribute of a host function that says what runs it, where that is not Python."""
+
 UNKNOWN = -1
 """Stands in ``sizes`` for an axis whose size only the call tells."""
 
@@ -75,6 +81,11 @@ def running_by(runner: Runner) -> Iterator[None]:
 def run_here(call: tuple[str, str], operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """The results of a ``call``, run in this process."""
     return resolve(call)(operands)
+
+
+def runner(call: tuple[str, str]) -> str:
+    """What runs a call. Raises as ``resolve``."""
+    return str(getattr(resolve(call), RUNNER, "Python"))
 
 
 def trusts(call: tuple[str, str]) -> bool:

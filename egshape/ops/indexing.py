@@ -123,6 +123,7 @@ def _full_index(
         "unique": ("bool", False),
     },
     regions=("update",),
+    traits=Traits(Cost(over=lambda op: op.operands[len(op.operands) // 2 + 1])),
     names={"stablehlo": "scatter"},
     doc="n inputs with n updates folded in by the region at the places that the index vectors name, in "
     "logical order "

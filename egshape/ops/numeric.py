@@ -44,9 +44,15 @@ def half_safe(function: Callable[..., Array]) -> Function:
     def run(*xs: Array) -> Array:
         if is_float(dtype_name(xs[0].dtype)) and xs[0].dtype.itemsize == 2:
             return np.asarray(function(*(x.astype(np.float32) for x in xs)))
-        return np.asarray(function(*xs))
+        return np.asarray(function(*(_in_order(x) if x.dtype.kind == "c" else x for x in xs)))
 
     return run
+
+
+def _in_order(x: Array) -> Array:
+    """The array with its elements side by side: numpy rounds functions of complex numbers otherwise where they are not,
+    and a function of a reversed array must be the reversed result."""
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
 def scalarwise(function: Callable[[float], float]) -> Function:

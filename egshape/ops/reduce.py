@@ -6,11 +6,12 @@ of 16-bit floats of a reduction in f32."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from egshape.dims import Dim
+from egshape.dims import Dim, const
 from egshape.ir.graph import Op
 from egshape.ir.types import dtype_name, numpy_dtype
 from egshape.ops.contraction import summed_in
@@ -21,6 +22,7 @@ from egshape.ops.regions import (
     apply,
     fold,
     is_floating,
+    is_neutral,
     known_fold,
     result_dtypes,
     total_order,
@@ -33,6 +35,11 @@ from egshape.ops.windows import spread, window_slices, windowed_sizes
 def _folded(op: Op) -> tuple[Dim, ...]:
     shape = op.operands[0].type.shape
     return () if shape is None else tuple(shape[axis] for axis in op.attrs["dims"])
+
+
+def _length(op: Op) -> Dim | None:
+    shape = op.operands[0].type.shape
+    return None if shape is None else shape[op.attrs["dim"]]
 
 
 _SUMS = ("add", "multiply")
@@ -90,9 +97,9 @@ class Reduce:
     regions=("body",),
     traits=Traits(Cost(inner=lambda op: tuple(op.attrs["window"])), signed=True),
     names={"stablehlo": "reduce_window"},
-    doc="Fold each window of n inputs, padded with and starting from n init values. padding is flat: low "
-    "and high of "
-    "each axis, negative ones crop. StableHLO spec: reduce_window.",
+    doc="Fold each window of n inputs, starting from n init values; places that are no element (padding, and what base "
+    "dilation puts between elements) are left out, as XLA does (the spec: they are init values). padding is flat: low "
+    "and high of each axis, negative ones crop. StableHLO spec: reduce_window.",
 )
 class ReduceWindow:
     @staticmethod
@@ -112,11 +119,29 @@ class ReduceWindow:
         counts = windowed_sizes(inputs[0].shape, window, strides, padding, base_dilation, window_dilation)
         padded = [spread(x, init, padding, base_dilation) for x, init in zip(inputs, inits, strict=True)]
         where = window_slices(counts, window, strides, window_dilation)
+        own = spread(np.ones(inputs[0].shape, np.bool_), False, padding, base_dilation)
+        if not own.all() and not (half == 1 and is_neutral(getattr(regions[0], "kind", None), inits[0])):
+            return _folded_inside(regions[0], inits, counts, [([x[k] for x in padded], own[k]) for k in where])
         stacked = [
             np.stack([x[place] for place in where], axis=-1) if where else np.empty((*counts, 0), x.dtype)
             for x in padded
         ]
         return fold(regions[0], inits, stacked)
+
+
+def _folded_inside(
+    region: Region,
+    inits: Sequence[np.ndarray],
+    counts: tuple[int, ...],
+    places: Sequence[tuple[list[np.ndarray], np.ndarray]],
+) -> list[np.ndarray]:
+    """Windows folded place by place: the elements there, and of which windows they are elements at all."""
+    totals = [np.full(counts, init, dtype=init.dtype) for init in inits]
+    for items, inside in places:
+        with np.errstate(all="ignore"):
+            found = apply(region, [*totals, *items])
+        totals = [np.where(inside, new, old) for new, old in zip(found, totals, strict=True)]
+    return totals
 
 
 @op(
@@ -125,6 +150,7 @@ class ReduceWindow:
     operands=("x", "source", "init"),
     attrs={"window": "axes", "strides": "axes", "padding": "axes"},
     regions=("select", "scatter"),
+    traits=Traits(Cost(over=lambda op: op.operands[1], inner=lambda op: tuple(map(const, op.attrs["window"])))),
     names={"stablehlo": "select_and_scatter"},
     doc="In each window of x the select region chooses an element; source is scattered onto init at these "
     "places. "
@@ -169,6 +195,7 @@ class SelectAndScatter:
     operands=("*xs",),
     attrs={"dim": "int", "stable": ("bool", False)},
     regions=("comparator",),
+    traits=Traits(Cost(sorted=_length)),
     names={"stablehlo": "sort"},
     doc="Sort n tensors together along dim by a comparator of 2n scalars (x0 of the left and the right "
     "element, then "

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from egshape.ir.types import dtype_name, integer_range, is_complex, is_float
+
 Region = Callable[..., list[Any]]
 
 _SEQUENTIAL = {"add": np.add, "multiply": np.multiply}
@@ -108,6 +110,28 @@ def _extreme(function: Any, x: np.ndarray) -> np.ndarray:
         return np.asarray(keys).astype(x.dtype)
     out = _from_total_order(np.asarray(keys), x.dtype)
     return np.where(np.isnan(x).any(axis=-1), np.asarray(np.nan, dtype=x.dtype), out)
+
+
+def is_neutral(kind: str | None, init: np.ndarray) -> bool:
+    """Whether folding an init value in once more changes nothing. (Of -0.0 and a sum of nothing it would.)"""
+    start = neutral(kind, dtype_name(init.dtype)) if kind else None
+    return start is not None and bool(np.array_equal(init, init.dtype.type(start)))
+
+
+def neutral(kind: str, dtype: str) -> int | float | bool | None:
+    """The element that folding by an op leaves as it is; None for an op without one."""
+    if kind in ("add", "or", "xor"):
+        return 0
+    if kind == "multiply":
+        return 1
+    if kind not in ("and", "maximum", "minimum") or is_complex(dtype):
+        return None
+    if dtype == "i1":
+        return kind != "maximum"
+    if is_float(dtype):
+        return -np.inf if kind == "maximum" else np.inf if kind == "minimum" else None
+    low, high = integer_range(dtype)
+    return low if kind == "maximum" else high if kind == "minimum" else -1 if low < 0 else high
 
 
 def update_in_order(

@@ -60,13 +60,22 @@ def assuming(facts: Facts) -> Iterator[None]:
         _KNOWN.reset(token)
 
 
-def _known() -> Context | None:
-    """What may decide here; None where that is nothing, or cannot all be, which whoever checks it says better."""
+def assumed() -> Facts | None:
+    """What ``assuming`` says; None where that is nothing, or cannot all be, which whoever checks it says better."""
     found = Facts()
     try:
         for facts in _KNOWN.get():
             found = found.merge(facts)
-        return Context(found) if _KNOWN.get() else None
+    except Contradiction:
+        return None
+    return found if _KNOWN.get() else None
+
+
+def _known() -> Context | None:
+    """What may decide here; None as of ``assumed``."""
+    found = assumed()
+    try:
+        return None if found is None else Context(found)
     except Contradiction:
         return None
 
@@ -197,9 +206,10 @@ class ShapeFunction:
         return explore(run)
 
     def _result(self, operands: Sequence[Operand], attrs: Mapping[str, Any]) -> Result:
+        # The dtype first: what it refuses is refused at all sizes, whatever the shape function asks of them.
+        dtype = None if self._dtype is None else self._dtype(*operands, **attrs)
         found = self._shape(*operands, **attrs)
-        if self._dtype is not None:
-            dtype = self._dtype(*operands, **attrs)
+        if dtype is not None:
             found = [*zip(dtype, found, strict=True)] if isinstance(dtype, list) else (dtype, found)
         several = isinstance(found, list)
         return Result(tuple(map(_typed, found if several else [found])), several)

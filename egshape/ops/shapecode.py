@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from egshape.decide.context import Context
 from egshape.dims import (
     Dim,
     bcast,
@@ -24,8 +27,10 @@ from egshape.dims import (
     minimum,
     mod,
     relu,
+    symbol,
 )
 from egshape.facts import Relation
+from egshape.facts.relation import any_of
 from egshape.ir.types import integer_range, is_complex, is_float, is_integer, numpy_dtype
 from egshape.ops import floatcode
 from egshape.ops.base import Element, ElementScope, Ratio, object_array
@@ -51,6 +56,9 @@ if TYPE_CHECKING:
 
 ATOM_LIMIT = 40
 """An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
+
+AXIS = 2**31 - 1
+"""The largest size of an axis: ``get_dimension_size`` gives an i32."""
 
 FEW = 64
 """A multiple of a size that wraps at so many is no size."""
@@ -151,6 +159,11 @@ def _width(dtype: str) -> int:
     return 8 * numpy_dtype(dtype).itemsize
 
 
+def _bits(dtype: str) -> int:
+    low, high = integer_range(dtype)
+    return (high - low).bit_length()
+
+
 def _shift_left(scope: ElementScope, dtype: str, x: Dim, amount: Dim) -> Element:
     places = amount.const
     return x * 2**places if places is not None and 0 <= places < _width(dtype) else None
@@ -186,7 +199,15 @@ def both(one: Element, two: Element) -> Element:
         return None
     if one == two:
         return one
-    return _implied(one, two) or _implied(two, one) or _corrects(one, two) or _corrects(two, one)
+    known = _implied(one, two) or _implied(two, one) or _corrects(one, two) or _corrects(two, one)
+    return known or _neither(one, two)
+
+
+def _neither(one: Relation, two: Relation) -> Relation | None:
+    """That two sizes are not 0: their product is not, where it is short. So one of two equalities is a relation too."""
+    if one.kind != "!=" or two.kind != "!=" or not _are_short(one, two):
+        return None
+    return Relation("!=", (one.lhs - one.rhs) * (two.lhs - two.rhs), ZERO)
 
 
 def _implied(one: Relation, two: Relation) -> Relation | None:
@@ -234,7 +255,16 @@ def _not(item: Element) -> Element:
 
 
 def _or(scope: ElementScope, one: Element, two: Element) -> Element:
-    return _not(_and(scope, _not(one), _not(two)))
+    found = _not(_and(scope, _not(one), _not(two)))
+    if found is not None or not isinstance(one, Relation) or not isinstance(two, Relation):
+        return found
+    return decided(scope, any_of((one, two))) if _are_short(one, two) and "!=" not in (one.kind, two.kind) else None
+
+
+def _are_short(one: Relation, two: Relation) -> bool:
+    """Whether two relations may be joined: their product is short, and both have a truth everywhere."""
+    sides = [each.lhs - each.rhs for each in (one, two)]
+    return prod(len(each.terms) for each in sides) <= ATOM_LIMIT and not any(each.conditions() for each in (one, two))
 
 
 def _xor(scope: ElementScope, one: Element, two: Element) -> Element:
@@ -248,13 +278,9 @@ def _xor(scope: ElementScope, one: Element, two: Element) -> Element:
 
 
 def _cast(scope: ElementScope, source: str, item: Dim, target: str) -> Element:
-    """An integer of another dtype of integers; one of more values, or of another sign, must fit first."""
-    signed = not (source.startswith("u") or target.startswith("u"))
-    if source != target and not (signed and _width(target) <= _width(source)):
-        fitted(scope, item, source)
-        if not signed:
-            fitted(scope, item, target)
-    return item
+    """An integer of another dtype of integers: one of as few bits or fewer takes the low ones, whatever the signs (as
+    numpy and XLA do), so that only for more bits must it fit where it comes from."""
+    return item if _bits(target) <= _bits(source) else fitted(scope, item, source)
 
 
 def _count(scope: ElementScope, dtype: str, item: Element) -> Element:
@@ -343,6 +369,8 @@ def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:
     """yes where pred holds, else no, as one expression; None where it would divide by what may be 0 there."""
     if any(dim.divisors_maybe_zero() for dim in (yes, no, pred.lhs, pred.rhs)):
         return None
+    if len(pred.alternatives()) > 1 or len(negated(pred).alternatives()) > 1:
+        return None
     above, gain = pred.rhs - pred.lhs, yes - no
     if pred.kind in ("<", "<=") and gain in (above, -above):
         return no + relu(above) if gain is above else no - relu(above)
@@ -426,16 +454,29 @@ def _integer(
         return None
     if len(sizes) == len(items) and not op.rule.ring and all(item.const is not None for item in sizes):
         return _folded(op, dtype, sizes, attrs)
-    if not op.rule.ring and any(_surely_wraps(item, dtype) for item in sizes):
+    if not op.rule.ring and any(_wraps(item, dtype) for item in sizes):
         return None
     return op.rule.integer(scope, dtype, *items, **attrs) if op.rule.integer is not None else None
 
 
-def _surely_wraps(dim: Dim, dtype: str) -> bool:
-    """Whether a number fits its dtype at few sizes only (a hash of a size, say): to rely on that would refuse the
-    others, so that such a number is left to the arrays."""
-    _, high = integer_range(dtype)
-    return any(mono and FEW * abs(factor) > high for mono, factor in dim.terms)
+def _wraps(dim: Dim, dtype: str) -> bool:
+    """Whether a number is left to the arrays, since to rely on that it fits would refuse sizes: one that fits its dtype
+    at few sizes only (a hash of a size, say), and one that may not fit where it has no sign or few bits, as those wrap
+    on purpose."""
+    low, high = integer_range(dtype)
+    if any(mono and FEW * abs(factor) > high for mono, factor in dim.terms):
+        return True
+    return (low == 0 or high < AXIS) and dim.const is None and not _within(dim, low, high)
+
+
+@lru_cache(maxsize=4096)
+def _within(dim: Dim, low: int, high: int) -> bool:
+    """Whether a number lies in [low, high] wherever its symbols are sizes of axes."""
+    context = Context()
+    for name in dim.symbols():
+        context.assume(Relation("<=", symbol(name), const(AXIS)))
+    ends = Relation("<=", const(low), dim), Relation("<=", dim, const(high))
+    return all(context.decide(end) == "proved" for end in ends)
 
 
 def _folded(op: Elementwise, dtype: str, items: Sequence[Dim], attrs: Mapping[str, Any]) -> Element:

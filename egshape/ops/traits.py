@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from egshape.dims import Dim
-from egshape.ir.graph import Op
+from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range, is_complex, is_float, is_integer
 
 Regions = Literal["scalars", "once", "branch", "loop"]
@@ -40,15 +41,19 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the cost model of extraction counts (``egshape.egraph.cost``). ``fixed``: a number for an op that moves no
-    bytes; ``reads``: all bytes of the operands, as many as are written, or none; ``strided``: how much dearer a byte is
-    than one that is copied in order."""
+    """What an op costs, over sizes: the bytes that it moves, and the steps that it takes (``egshape.ops.work``).
+    ``fixed``: a number for an op that moves no bytes; ``reads``: all bytes of the operands, as many as are written, or
+    none; ``strided``: how much dearer a byte is than one that is copied in order."""
 
     fixed: float | None = None
     reads: Literal["operands", "result", "nothing"] = "operands"
     strided: float = 1.0
+    over: Callable[[Op], Value] = lambda op: op.results[0]
+    """The value each element of which takes a step, or several."""
     inner: Callable[[Op], tuple[Dim, ...]] = lambda op: ()
-    """Sizes that multiply its work beyond the elements of its first result."""
+    """Sizes that multiply these steps."""
+    sorted: Callable[[Op], Dim | None] = lambda op: None
+    """A size whose logarithm multiplies them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,12 @@ class Limits:
     below: tuple[int, ...] = ()
 
 
-Effort = Literal["light", "division", "function"]
-"""What an element costs to compute: an instruction or two, about as much as a division, or a function of a library."""
+Effort = Literal["light", "division", "function", "product"]
+"""What a step is: an instruction or two, about as much as a division, a function of a library, or a multiply-add of a
+product."""
+
+WEIGHTS: Mapping[Effort, int] = MappingProxyType({"light": 8, "division": 64, "function": 64, "product": 2})
+"""What a step of each kind takes, in units of about 1/60 of a nanosecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +99,16 @@ class Traits:
     """Its result is its operand in the dtype that its attribute ``dtype`` says."""
     selects: bool = False
     """f(x, x) = x."""
+    wraps: bool = False
+    """Of integers it is a sum, difference, product or negation modulo a power of two."""
     reduces: bool = False
     """A commutative function of two operands of one dtype, with which a region may fold."""
     neutral: Element | None = None
     """c for which f(x, c) is x to the bit."""
     absorbing: Element | None = None
     """c for which f(x, c) is c to the bit, whatever x."""
+    negating: Element | None = None
+    """c for which f(x, c) is -x to the bit."""
     scalars: tuple[int, ...] = ()
     """Places of operands that may be scalars whatever the shape of the others is."""
 

@@ -39,8 +39,8 @@ class Proof(_Dumped):
     """The answer to one question.
 
     `why` explains proved and refuted-everywhere, `counterexample` are checked sizes that satisfy the
-    givens and make the goal false, `missing` is a fact that would decide an unknown goal, `clash` are
-    the givens that no sizes satisfy together, `seconds` is wall-clock time.
+    givens and make the goal false, `missing` is a fact that would decide an unknown goal (None: none was found),
+    `clash` are the givens that no sizes satisfy together, `seconds` is wall-clock time.
     """
 
     version: int = 1

@@ -170,8 +170,8 @@ class _Question:
                     needed = fewer
         return Proof(goal="", status="inconsistent", clash=list(dict.fromkeys(r.text for r in needed)))
 
-    def _missing(self) -> str:
-        """The smallest fact found that decides the goal, at worst the goal itself."""
+    def _missing(self) -> str | None:
+        """The smallest fact found that decides the goal; None where no fact was found but what says the same."""
         self.left = max(self.left, _EFFORT_OF_MISSING)
         wanting = [c for c in self.goal.conditions() if not self._holds(c)]
         made = dict.fromkeys(r for c in wanting for r in made_true(c))
@@ -180,9 +180,9 @@ class _Question:
             facts = [*base, *extra]
             if self.left <= 0:
                 break
-            if facts and self._decides(facts, 1 if extra else 3):
+            if facts and not any(_same(each, self.goal) for each in facts) and self._decides(facts, 1 if extra else 3):
                 return "; ".join(str(f) for f in facts)
-        return "; ".join(dict.fromkeys(str(r) for r in base) | {self.goal.text: None})
+        return None
 
     def _holds(self, condition: Definedness) -> bool:
         context = Context()
@@ -205,6 +205,12 @@ class _Question:
             return False
         points = Sampler(context.world).points(self.names, _FEW_POINTS)
         return any(holds_all(together, p) for p in points)
+
+
+def _same(one: Relation, other: Relation) -> bool:
+    """Whether two relations compare the same."""
+    signs = (1, -1) if one.kind in ("==", "!=") else (1,)
+    return one.kind == other.kind and any(one.lhs - one.rhs is k * (other.lhs - other.rhs) for k in signs)
 
 
 def _as_conditions(relation: Relation) -> list[Definedness]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from math import isqrt
 
 from egshape.decide.context import Context
@@ -22,6 +23,7 @@ from egshape.optimizing import Result, optimize
 from egshape.pipeline import entry_facts
 from egshape.reasons.replay import Key, key_of
 from egshape.report import AdviceRow, AdviceTable
+from egshape.wraps import bounds_of_starts
 
 TRIALS = 40
 SECONDS = 30.0
@@ -84,21 +86,22 @@ def advise_within(
     """``advise`` under limits; ``on_trial`` is told (number, how many, fact) before each trial."""
     deadline = time.monotonic() + seconds
     before = optimize(graph, facts=facts, validate=False)
-    wanted = list(candidates(before))
-    found: list[tuple[Relation, Advice]] = []
+    single = list(candidates(before))
+    wanted = [*((each,) for each in single), *_together(before, single)]
+    found: list[tuple[Facts, Advice]] = []
     useless: list[str] = []
     tried = 0
     for fact in wanted[:trials]:
         if time.monotonic() > deadline:
             break
         if on_trial is not None:
-            on_trial(tried, min(len(wanted), trials), str(fact))
+            on_trial(tried, min(len(wanted), trials), _text(fact))
         tried += 1
         each = _tried(before, fact, facts)
         if each is not None:
-            found.append((fact, each))
+            found.append((Facts().with_relations(fact), each))
         else:
-            useless.append(str(fact))
+            useless.append(_text(fact))
     found.sort(key=lambda pair: (*(-n for n in _gains(pair[1])), len(pair[1].fact), pair[1].fact))
     best = _least_demanding(found)
     return Advised(tuple(best[:limit]), tried, len(wanted), before.optimized.likely, tuple(useless))
@@ -116,18 +119,16 @@ def _gains(advice: Advice) -> tuple[int, int, int]:
     return advice.bytes_saved, advice.ops_removed, advice.checks_removed
 
 
-def _least_demanding(found: list[tuple[Relation, Advice]]) -> list[Advice]:
+def _least_demanding(found: list[tuple[Facts, Advice]]) -> list[Advice]:
     """Without facts that ask for more than another one (or the same in more words) and save no more."""
     out = []
     for number, (fact, advice) in enumerate(found):
-        context = Context()
-        context.assume(fact)
         enough = (
             weaker
             for place, (weaker, other) in enumerate(found)
             if place != number
             and all(a >= b for a, b in zip(_gains(other), _gains(advice), strict=True))
-            and context.decide(weaker) == "proved"
+            and _implies(fact, weaker)
             and (place < number or not _implies(weaker, fact))
         )
         if next(enough, None) is None:
@@ -135,18 +136,21 @@ def _least_demanding(found: list[tuple[Relation, Advice]]) -> list[Advice]:
     return out
 
 
-def _implies(one: Relation, two: Relation) -> bool:
-    context = Context()
-    context.assume(one)
-    return context.decide(two) == "proved"
+def _implies(one: Facts, two: Facts) -> bool:
+    context = Context(one)
+    return all(context.decide(each) == "proved" for each in two.statements())
 
 
-def _tried(before: Result, fact: Relation, facts: Facts | None) -> Advice | None:
-    """What one fact saves, None if nothing, or if no sizes satisfy it."""
-    text = str(fact)
+def _text(fact: Sequence[Relation]) -> str:
+    return "; ".join(map(str, fact))
+
+
+def _tried(before: Result, fact: Sequence[Relation], facts: Facts | None) -> Advice | None:
+    """What facts save together, None if nothing, or if no sizes satisfy them."""
+    text = _text(fact)
     try:
         after = optimize(before.source, (text,), facts=facts, validate=False)
-        if after.report.status == "fallback" or not _is_likely(fact, after.optimized.likely):
+        if after.report.status == "fallback" or not all(_is_likely(each, after.optimized.likely) for each in fact):
             return None
     except EgshapeError:
         return None
@@ -225,7 +229,14 @@ def candidates(result: Result) -> Iterator[Relation]:
     context.assume_all(entry_facts(result.source, result.facts))
     inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
     seen: set[Key] = set()
-    for fact in (*from_checks(result), *_equal_sizes(result.source), *_multiples(result.source), *_not_one(result)):
+    equal = [fact for shapes in _meeting(result.source) for fact in _pairs(shapes)]
+    for fact in (
+        *from_checks(result),
+        *bounds_of_starts(result.optimized),
+        *equal,
+        *_multiples(result.source),
+        *_not_one(result),
+    ):
         key = key_of(fact)
         if key in seen or not fact.symbols() or not fact.symbols() <= inputs:
             continue
@@ -233,6 +244,19 @@ def candidates(result: Result) -> Iterator[Relation]:
         checked = any(check.relation is not None and key_of(check.relation) == key for check in _kept(result))
         if not checked and context.decide(fact) == "unknown":
             yield fact
+
+
+def _together(result: Result, single: Sequence[Relation]) -> Iterator[tuple[Relation, ...]]:
+    """Equalities that are worth a trial together: all axes of two shapes that meet, then any two of the single ones."""
+    open_ = {key_of(each) for each in single}
+    seen: set[frozenset[Key]] = set()
+    rows = [_pairs([one, two]) for shapes in _meeting(result.source) for one, two in combinations(shapes, 2)]
+    for facts in (*map(tuple, rows), *combinations([each for each in single if each.kind == "=="], 2)):
+        wanted = tuple({key_of(each): each for each in facts if key_of(each) in open_}.values())
+        keys = frozenset(map(key_of, wanted))
+        if len(wanted) > 1 and keys not in seen:
+            seen.add(keys)
+            yield wanted
 
 
 def _kept(result: Result) -> list[Check]:
@@ -285,28 +309,32 @@ def _product(atoms: Iterable[Atom]) -> Dim:
     return out
 
 
-def _equal_sizes(graph: Graph) -> Iterator[Relation]:
-    """Sizes that meet in one op, and those at one place of inputs of one rank."""
+def _meeting(graph: Graph) -> Iterator[Sequence[tuple[Dim, ...]]]:
+    """Shapes that meet in one op, and those of inputs of one rank."""
     for block in blocks_of(graph.body):
         for op in block.ops:
             shapes = [value.type.shape for value in op.operands if value.type.shape]
             if any(attr.kind == "sizes" for attr in REGISTRY[op.name].attrs):
                 shapes = [*shapes, *(value.type.shape for value in op.results if value.type.shape)]
-            yield from _pairs(shapes)
+            yield shapes
     by_rank: dict[int, list[tuple[Dim, ...]]] = {}
     for value in graph.inputs:
         if value.type.shape:
             by_rank.setdefault(len(value.type.shape), []).append(value.type.shape)
-    for shapes in by_rank.values():
-        yield from _pairs(shapes)
+    yield from by_rank.values()
 
 
-def _pairs(shapes: list[tuple[Dim, ...]]) -> Iterator[Relation]:
-    for number, one in enumerate(shapes):
-        for two in shapes[number + 1 :]:
-            for a, b in zip(one, two, strict=False):
-                if a is not b and len(a.symbols()) == len(b.symbols()) == 1 and len(a.terms) == len(b.terms) == 1:
-                    yield Relation("==", a, b)
+def _pairs(shapes: Sequence[tuple[Dim, ...]]) -> Iterator[Relation]:
+    """Equal sizes at one place of two shapes, of which one may be a number that says more than 0 and 1 do."""
+    for one, two in combinations(shapes, 2):
+        for a, b in zip(one, two, strict=False):
+            if a is not b and _is_plain(a) and _is_plain(b) and (a.symbols() or b.symbols()):
+                yield Relation("==", *((a, b) if a.symbols() else (b, a)))
+
+
+def _is_plain(dim: Dim) -> bool:
+    """Whether a size is a multiple of one symbol, or a number above 1."""
+    return dim.const > 1 if dim.const is not None else len(dim.symbols()) == len(dim.terms) == 1
 
 
 def _multiples(graph: Graph) -> Iterator[Relation]:

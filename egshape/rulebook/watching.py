@@ -11,7 +11,7 @@ from egshape.ir.graph import Graph
 from egshape.report import Json
 from egshape.rulebook import trying
 from egshape.rulebook.models import CheckReport, ProfileReport, TestReport, TestRow
-from egshape.rulebook.profile import profile
+from egshape.rulebook.profiling import profile
 from egshape.rulelang.loader import find_rulesets
 
 

@@ -24,13 +24,15 @@ from egshape.facts import Relation, parse_facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.functions import function_region
 from egshape.ir.graph import Block, Value
-from egshape.ir.types import DTYPES, TensorType, dtype_name, is_float, numpy_dtype
+from egshape.ir.types import DTYPES, TensorType, dtype_name, is_complex, numpy_dtype
 from egshape.ops.base import AttrDecl, OpDecl, Registry
 from egshape.rulelang.loader import Example
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
-_NUMBER = re.compile(r"[-+]?(?:inf\b|nan\b|\d+(?:\.\d+)?(?:e[-+]?\d+)?)|true\b|false\b")
+_REAL = r"(?:inf|nan|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+_NUMBER = re.compile(rf"[-+]?{_REAL}(?:(?:[-+]{_REAL})?j)?\b|true\b|false\b")
 _INTEGER = re.compile(r"-?\d+")
+_TRUTH = re.compile(r"[Tt]rue\b|[Ff]alse\b")
 _SPACE = re.compile(r"\s*")
 _TYPE = re.compile(rf"(?:{'|'.join(DTYPES)})\[")
 _RELATION = re.compile(r" (?:==|!=|<=|>=|<|>) ")
@@ -207,8 +209,12 @@ class _Reader:
         self.expect(",")
         text = self.match(_NUMBER, "a number")
         self.expect(")")
-        value = text == "true" if dtype == "i1" else float(text) if is_float(dtype) else int(text)
-        return Constant(np.array(value, numpy_dtype(dtype)))
+        if dtype not in DTYPES:
+            self.fail(f"unknown dtype {dtype!r}")
+        try:
+            return Constant(np.array(_number(text, dtype), numpy_dtype(dtype)))
+        except (ValueError, OverflowError):
+            self.fail(f"{text} is no {dtype}")
 
     def _apply(self, decl: OpDecl) -> Apply:
         operands: list[Term] = []
@@ -253,6 +259,8 @@ class _Reader:
             return self.several("[", "]", self.size)
         if attr.kind == "axes":
             return self.several("[", "]", self.integer)
+        if attr.kind == "bool" and _TRUTH.match(self.text, self.pos):
+            return self.match(_TRUTH, "a truth value").lower() == "true"
         if attr.kind in ("int", "bool"):
             return self.integer()
         if attr.kind == "record":
@@ -266,6 +274,13 @@ class _Reader:
         if self.text.startswith("[", self.pos):
             return self.several("[", "]", self._record)
         return self.match(_WORD, "a name") if _WORD.match(self.text, self.pos) else self.integer()
+
+
+def _number(text: str, dtype: str) -> bool | int | float | complex:
+    """The number that a constant of a dtype is written as."""
+    if dtype == "i1":
+        return text == "true"
+    return complex(text) if is_complex(dtype) else float(text) if dtype.startswith(("f", "bf")) else int(text)
 
 
 def _region_names(decl: OpDecl) -> list[str]:
@@ -287,7 +302,8 @@ def term_text(term: Term, registry: Registry) -> str:
             return f"{each.name}: {each.type}"
         if isinstance(each, Constant):
             value = each.array.item()
-            return f"const({dtype_name(each.array.dtype)}, {str(value).lower() if isinstance(value, bool) else value})"
+            text = str(value).strip("()")  # of a complex number
+            return f"const({dtype_name(each.array.dtype)}, {text.lower() if isinstance(value, bool) else text})"
         decl = registry[each.op]
         parts = [
             *map(show, each.operands),
@@ -302,8 +318,14 @@ def term_text(term: Term, registry: Registry) -> str:
 
 def _attribute_text(attr: AttrDecl, value: Any) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
+        return _list_text(value)
+    if attr.kind == "bool":
+        value = int(value)
     return f"{attr.name}={value}" if attr.default is not ... else str(value)
+
+
+def _list_text(value: Any) -> str:
+    return f"[{', '.join(map(_list_text, value))}]" if isinstance(value, tuple) else str(value)
 
 
 # -- as a block ----

@@ -164,16 +164,6 @@ class _Check:
             place = Position(found.file, line, 1)
             self.problems.append(Diagnostic("size-function", error.message, place, error.hint))
             return
-        if header.name in loader.scheme.signatures:
-            self.problems.append(
-                Diagnostic(
-                    "header",
-                    f"something else is called {header.name} too: an op, function or relation",
-                    _place_of(header.name, found),
-                    "give the ruleset another name",
-                    len(header.name),
-                )
-            )
         self.unread = (found.unread | self.given) - loader.scheme.signatures.keys() - PRIMITIVES.keys()
         with self._named(loader, found):
             for rule in found.rules:

@@ -78,6 +78,8 @@ CORE = """
 (relation neutral_right (String T))
 ; (absorbing f c): f(x, c) = f(c, x) = c to the bit, for a scalar c.
 (relation absorbing (String T))
+; (negating f c): f(x, c) = f(c, x) = -x.
+(relation negating (String T))
 ; Axis lists: 0, 1, 2, ...; rising ones; permutations that undo each other.
 (relation identity (Axes))
 (relation increasing (Axes))
@@ -105,15 +107,19 @@ CORE = """
 ; The x of which b is a slice, the one that was found last.
 (function unslice (T) T :merge new)
 ; Of an op f: the dtype of its result; (is_convert f d); (keeps f d): the conversion f keeps every value of dtype d;
-; f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
+; f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x; f of integers of dtype d is a sum, difference, product or
+; negation modulo a power of two.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
 (relation keeps (String String))
 (relation involution (String))
 (relation idempotent (String String))
 (relation selects (String))
+(relation wraps (String String))
 ; (unit_moves u p): permuting a shape u by p moves some axes, all of size 1, so that the elements stay in order.
 (relation unit_moves (Shape Axes))
+; (apart s c d t u): on each axis where s is not 1, c is 0, d is u, and t is 1.
+(relation apart (Shape Shape Shape Shape Shape))
 ; (nothing s d n): shape s has no element, and n is some scalar of dtype d.
 (relation nothing (Shape String T))
 ; A constant of i1 that is true, or false, everywhere.
@@ -125,6 +131,7 @@ CORE = """
 (relation in_neutral (String i64))
 (relation in_neutral_right (String i64))
 (relation in_absorbing (String i64))
+(relation in_negating (String i64))
 (relation in_truth (i64 i64))
 (relation in_dims_of (i64 i64 i64 String))
 (relation fold_op (i64 i64))
@@ -149,6 +156,7 @@ CORE = """
 (relation in_permutation (i64 i64 i64))
 (relation in_expands (i64 i64 i64))
 (relation in_unit_moves (i64 i64))
+(relation in_apart (i64 i64 i64 i64 i64))
 (relation in_nothing (i64 String i64))
 (relation in_count (i64 i64))
 (relation in_at_most (i64 i64))
@@ -246,8 +254,8 @@ def declarations(decls: Iterable[OpDecl]) -> str:
 
 
 def load_rules(decls: Iterable[OpDecl]) -> list[str]:
-    """The ruleset ``load``, which turns the rows of the input tables into terms."""
-    lines = ["(ruleset load)"]
+    """The ruleset ``prelude.load``, which turns the rows of the input tables into terms."""
+    lines = ["(ruleset prelude.load)"]
     for rank in range(MAX_RANK + 1):
         lines += _vector_tables(rank)
     lines.append(_LOAD_CORE.strip())
@@ -262,95 +270,99 @@ def _vector_tables(rank: int) -> list[str]:
     empty_dims, empty_axes = ("(vec-empty)",) * 2
     return [
         f"(rule ((in_shape{rank} i {args})) ((union (Shp i) (Sh {f'(vec-of {dims})' if rank else empty_dims})))"
-        f' :ruleset load :name "load/shape{rank}")',
+        f' :ruleset prelude.load :name "load/shape{rank}")',
         f"(rule ((in_axes{rank} i {args})) ((set (axes_of i) {f'(vec-of {args})' if rank else empty_axes}))"
-        f' :ruleset load :name "load/axes{rank}")',
+        f' :ruleset prelude.load :name "load/axes{rank}")',
     ]
 
 
 _LOAD_CORE = """
 (rule ((in_nil l)) ((union (List l) (Nil)))
-  :ruleset load :name "load/nil")
+  :ruleset prelude.load :name "load/nil")
 (rule ((in_list l h t)) ((union (List l) (Cons (Node h) (List t))))
-  :ruleset load :name "load/list")
+  :ruleset prelude.load :name "load/list")
 (rule ((in_type i d s))
   ((set (dtype_of (Node i)) d) (union (ShapeOf (Node i)) (Shp s)) (set (nm (Node i)) i))
-  :ruleset load :name "load/type")
+  :ruleset prelude.load :name "load/type")
 (rule ((in_untyped i)) ((set (nm (Node i)) i))
-  :ruleset load :name "load/untyped")
+  :ruleset prelude.load :name "load/untyped")
 (rule ((in_derived i d s)) ((set (dtype_of (Node i)) d) (union (ShapeOf (Node i)) (Shp s)))
-  :ruleset load :name "load/derived")
+  :ruleset prelude.load :name "load/derived")
 (rule ((in_unary i f a) (live i)) ((union (Node i) (Unary f (Node a))))
-  :ruleset load :name "load/unary")
+  :ruleset prelude.load :name "load/unary")
 (rule ((in_binary i f a b) (live i)) ((union (Node i) (Binary f (Node a) (Node b))))
-  :ruleset load :name "load/binary")
+  :ruleset prelude.load :name "load/binary")
 (rule ((in_ternary i f a b c) (live i)) ((union (Node i) (Ternary f (Node a) (Node b) (Node c))))
-  :ruleset load :name "load/ternary")
+  :ruleset prelude.load :name "load/ternary")
 (rule ((in_call i k l s) (live i)) ((union (Node i) (Call k (List l) (Shp s))))
-  :ruleset load :name "load/call")
+  :ruleset prelude.load :name "load/call")
 (rule ((in_proj i c k) (live i)) ((union (Node i) (Proj (Node c) k)))
-  :ruleset load :name "load/proj")
+  :ruleset prelude.load :name "load/proj")
 (rule ((in_neutral f c)) ((neutral f (constant c)))
-  :ruleset load :name "load/neutral")
+  :ruleset prelude.load :name "load/neutral")
 (rule ((in_neutral_right f c)) ((neutral_right f (constant c)))
-  :ruleset load :name "load/neutral-right")
+  :ruleset prelude.load :name "load/neutral-right")
 (rule ((in_absorbing f c)) ((absorbing f (constant c)))
-  :ruleset load :name "load/absorbing")
+  :ruleset prelude.load :name "load/absorbing")
+(rule ((in_negating f c)) ((negating f (constant c)))
+  :ruleset prelude.load :name "load/negating")
 (rule ((in_truth c 1)) ((is_true (constant c)))
-  :ruleset load :name "load/true")
+  :ruleset prelude.load :name "load/true")
 (rule ((in_truth c 0)) ((is_false (constant c)))
-  :ruleset load :name "load/false")
+  :ruleset prelude.load :name "load/false")
 (rule ((in_fuel i n)) ((set (fuel (Node i)) n))
-  :ruleset load :name "load/fuel")
+  :ruleset prelude.load :name "load/fuel")
 (rule ((in_unit r z o)) ((union (Zeros r) (Shp z)) (union (Ones r) (Shp o)))
-  :ruleset load :name "load/unit")
+  :ruleset prelude.load :name "load/unit")
 (rule ((in_permutation p q 0) (= a (axes_of p)) (= b (axes_of q))) ((inverse a b))
-  :ruleset load :name "load/permutation")
+  :ruleset prelude.load :name "load/permutation")
 (rule ((in_permutation p q 1) (= a (axes_of p))) ((identity a) (inverse a a))
-  :ruleset load :name "load/identity")
+  :ruleset prelude.load :name "load/identity")
 (rule ((in_permutation p q 2) (= a (axes_of p))) ((increasing a))
-  :ruleset load :name "load/increasing")
+  :ruleset prelude.load :name "load/increasing")
 (rule ((in_expands u s d) (= a (axes_of d))) ((expands (Shp u) (Shp s) a))
-  :ruleset load :name "load/expands")
+  :ruleset prelude.load :name "load/expands")
 (rule ((in_unit_moves u p) (= a (axes_of p))) ((unit_moves (Shp u) a))
-  :ruleset load :name "load/unit-moves")
+  :ruleset prelude.load :name "load/unit-moves")
+(rule ((in_apart s c d t u)) ((apart (Shp s) (Shp c) (Shp d) (Shp t) (Shp u)))
+  :ruleset prelude.load :name "load/apart")
 (rule ((in_nothing s d n)) ((nothing (Shp s) d (Node n)))
-  :ruleset load :name "load/nothing")
+  :ruleset prelude.load :name "load/nothing")
 (rule ((in_count s p)) ((union (Count (Shp s)) (P p)))
-  :ruleset load :name "load/count")
+  :ruleset prelude.load :name "load/count")
 (rule ((in_at_most p q)) ((at_most (P p) (P q)))
-  :ruleset load :name "load/at-most")
+  :ruleset prelude.load :name "load/at-most")
 (rule ((fold_op i c) (live i)) ((union (Node i) (constant c)))
-  :ruleset load :name "fold/op")
+  :ruleset prelude.load :name "fold/op")
 (rule ((fold_unary f a b)) ((union (Unary f (constant a)) (constant b)))
-  :ruleset load :name "fold/unary")
+  :ruleset prelude.load :name "fold/unary")
 (rule ((fold_binary f a b c)) ((union (Binary f (constant a) (constant b)) (constant c)))
-  :ruleset load :name "fold/binary")
+  :ruleset prelude.load :name "fold/binary")
 (rule ((fold_ternary f a b c d)) ((union (Ternary f (constant a) (constant b) (constant c)) (constant d)))
-  :ruleset load :name "fold/ternary")
+  :ruleset prelude.load :name "fold/ternary")
 (rule ((fold_reshape a s c)) ((union (reshape (constant a) (Shp s)) (constant c)))
-  :ruleset load :name "fold/reshape")
+  :ruleset prelude.load :name "fold/reshape")
 (rule ((fold_transpose a p c) (= v (axes_of p))) ((union (transpose (constant a) v) (constant c)))
-  :ruleset load :name "fold/transpose")
+  :ruleset prelude.load :name "fold/transpose")
 (rule ((fold_broadcast_in_dim a d s c) (= v (axes_of d)))
       ((union (broadcast_in_dim (constant a) v (Shp s)) (constant c)))
-  :ruleset load :name "fold/broadcast")
+  :ruleset prelude.load :name "fold/broadcast")
 (rule ((fold_slice a s l t c)) ((union (slice (constant a) (Shp s) (Shp l) (Shp t)) (constant c)))
-  :ruleset load :name "fold/slice")
+  :ruleset prelude.load :name "fold/slice")
 (rule ((fold_concatenate a b k c)) ((union (concatenate (Cons (constant a) (Cons (constant b) (Nil))) k) (constant c)))
-  :ruleset load :name "fold/concatenate")
+  :ruleset prelude.load :name "fold/concatenate")
 (rule ((in_splat c n s)) ((union (constant c) (broadcast_in_dim (Node n) (vec-empty) (Shp s))))
-  :ruleset load :name "fold/splat")
+  :ruleset prelude.load :name "fold/splat")
 (rule ((name_add a b c)) ((union (AddShapes (Shp a) (Shp b)) (Shp c)))
-  :ruleset load :name "load/name-add")
+  :ruleset prelude.load :name "load/name-add")
 (rule ((name_sub a b c)) ((union (SubShapes (Shp a) (Shp b)) (Shp c)))
-  :ruleset load :name "load/name-sub")
+  :ruleset prelude.load :name "load/name-sub")
 (rule ((name_clamp m e u z c) (= a (axes_of m))) ((union (ClampStarts a (Shp e) (Shp u) (Shp z)) (Shp c)))
-  :ruleset load :name "load/name-clamp")
+  :ruleset prelude.load :name "load/name-clamp")
 (rule ((in_dims_of i s a d) (live i) (= v (axes_of a))) ((union (Node i) (dims (Shp s) v d)))
-  :ruleset load :name "load/elements")
+  :ruleset prelude.load :name "load/elements")
 (rule ((in_equal i j) (live i)) ((union (Node i) (Node j)))
-  :ruleset load :name "load/equal")
+  :ruleset prelude.load :name "load/equal")
 """
 
 
@@ -373,5 +385,5 @@ def _own(form: Constructor) -> str:
             terms.append(name)
     return (
         f"(rule ((in_{form.name} {' '.join(names)}) (live i) {' '.join(guards)}) "
-        f'((union (Node i) ({form.name} {" ".join(terms)}))) :ruleset load :name "load/{form.name}")'
+        f'((union (Node i) ({form.name} {" ".join(terms)}))) :ruleset prelude.load :name "load/{form.name}")'
     )

@@ -99,9 +99,12 @@ def _wrong(decl: SizeDecl, message: str, hint: str) -> EgshapeError:
 
 
 @contextmanager
-def size_functions(rules: str | Path | Collection[str | Path]) -> Iterator[dict[str, SizeFunction]]:
+def size_functions(
+    rules: str | Path | Collection[str | Path], omit: frozenset[str] = frozenset()
+) -> Iterator[dict[str, SizeFunction]]:
     """Texts that are read inside of the ``with`` may name the size functions that rulesets, given by path or name,
-    declare or need. Gives them by name: each is a function of sizes, which may be used outside, too.
+    declare or need. Gives them by name: each is a function of sizes, which may be used outside, too. omit: names of
+    rules that do not count.
 
     Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name.
 
@@ -115,7 +118,7 @@ def size_functions(rules: str | Path | Collection[str | Path]) -> Iterator[dict[
     if not items:
         yield {}
         return
-    loader = Loader({"prelude.tensor": declarations(REGISTRY)}, provenance=False)
+    loader = Loader({"prelude.tensor": declarations(REGISTRY)}, provenance=False, omit=omit)
     for item in items:
         for each in find_rulesets(str(item)):
             loader.load(each, "")

@@ -14,6 +14,7 @@ from egshape.rulelang.diagnostic import WARNING, Diagnostic, wrong
 from egshape.rulelang.provenance import PlainRule, Scheme, is_variable, variables_in
 from egshape.rulelang.schema import ELEMENTWISE
 from egshape.rulelang.sexpr import Atom, List, SExpr
+from egshape.rulelang.strings import check_strings
 from egshape.spelling import meant, nearest
 
 ANY = 99
@@ -57,6 +58,7 @@ PRIMITIVES: Mapping[str, Primitive] = {
     "unstable-app": Primitive(1, ANY, partial=True),
     "unstable-vec-map": Primitive(2, 2, partial=True),
 }
+_MADE_OF = frozenset(("vec-of", "vec-empty"))
 _SAME_VECTOR = frozenset(("vec-set", "vec-push", "vec-pop", "vec-remove", "vec-append"))
 _REFUSED = {
     "panic": "ends the engine",
@@ -65,8 +67,8 @@ _REFUSED = {
 }
 _RESERVED = re.compile(
     r"(in|fold|name|splat)_\w+|nm|dn|why|live|axes_of|P|Node|Shp|List|term|factor|remainder|mirror|whole|near|shared|backward"
-    r"|goal|axis|neutral|neutral_right|absorbing|identity|increasing|inverse|expands|result_dtype|is_convert|keeps|involution|idempotent"
-    r"|selects|is_true|is_false|at_most|unit_moves|nothing|unbroadcast|unreshape|untranspose|unslice"
+    r"|goal|axis|neutral|neutral_right|absorbing|negating|identity|increasing|inverse|expands|result_dtype|is_convert|keeps|involution|idempotent"
+    r"|selects|wraps|is_true|is_false|at_most|apart|unit_moves|nothing|unbroadcast|unreshape|untranspose|unslice"
 )
 """What egshape states: a rule that did would make wrong rules of the shipped ones, and nobody would tell which."""
 _STRING, _FLOAT = re.compile(r'"'), re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?|-?inf|NaN")
@@ -77,7 +79,7 @@ def check_rule(rule: PlainRule, scheme: Scheme, registry: Registry, unread: Coll
     work = _Rule(rule, scheme, registry, unread)
     work.body()
     work.actions()
-    return list(dict.fromkeys(work.problems))
+    return list(dict.fromkeys([*work.problems, *check_strings(rule, registry)]))
 
 
 def variable_sorts(rule: PlainRule, scheme: Scheme, registry: Registry) -> dict[str, str]:
@@ -135,11 +137,13 @@ class _Rule:
         for fact in self.rule.body:
             for atom in _variables(fact):
                 if atom.text not in bound:
+                    inside = any(atom in call.items for call in _calls(fact) if call.head in _MADE_OF)
+                    hint = "an element of a vector v is bound by (= name (vec-get v 0)), not by (vec-of name ...)"
                     self.say(
                         atom,
                         "unbound",
                         f"nothing binds the variable {atom.text}",
-                        meant(atom.text, bound, "let a pattern in the rule's body hold it"),
+                        hint if inside else meant(atom.text, bound, "let a pattern in the rule's body hold it"),
                     )
                     bound.add(atom.text)
 
@@ -247,11 +251,28 @@ class _Rule:
         elif not expr.head:
             self.say(expr, "form", "a term begins with the name of an op, function or relation", "(op operand ...)")
             return ""
+        elif expr.head in _MADE_OF:
+            found = self.vector(expr, wanted)
         else:
             found = self.call(expr, condition)
         if wanted and found and found != wanted:
             self.say(expr, "sort", f"{_short(expr)} is {_a(found)}, {_a(wanted)} is wanted here", _sort_hint(wanted))
         return found
+
+    def vector(self, call: List, wanted: str) -> str:
+        """The sort of a vector that is written out: its elements, or what is wanted of it, tell which it is."""
+        of, items = self.scheme.vec_sorts, call.items[1:]
+        if call.head == "vec-empty" and items:
+            self.say(call, "arity", f"vec-empty takes 0 arguments, not {len(items)}", "(vec-of ...) has elements")
+        if wanted in of or not wanted:
+            element = of.get(wanted, "")
+            found = {self.sort(item, element) for item in items}
+            return wanted or next((sort for sort, each in of.items() if found == {each}), "")
+        for item in items:
+            self.sort(item, "")
+        hint = f"a shape of these sizes is (Sh {_short(call)})" if wanted == "Shape" else _sort_hint(wanted)
+        self.say(call, "sort", f"{_short(call)} is a vector, {_a(wanted)} is wanted here", hint)
+        return ""
 
     def atom(self, atom: Atom, wanted: str) -> str:
         if atom.is_string:
@@ -400,11 +421,12 @@ def _known(side: SExpr, bound: set[str]) -> bool:
 def _in_patterns(fact: SExpr) -> Iterator[str]:
     if not isinstance(fact, List):
         return
-    if fact.head not in PRIMITIVES and fact.head != "=":  # an unknown name is complained about elsewhere
-        yield from variables_in(fact)
-        return
+    pattern = fact.head not in PRIMITIVES and fact.head != "="  # an unknown name is complained about elsewhere
     for item in fact.items[1:]:
-        yield from _in_patterns(item)
+        if isinstance(item, List):
+            yield from _in_patterns(item)
+        elif pattern and is_variable(item):
+            yield item.text
 
 
 def _variables(expr: SExpr) -> Iterator[Atom]:

@@ -83,7 +83,7 @@ class Egs:
 
     def cost(self, graph: Graph) -> Cost:
         """Ops, those of regions too."""
-        return Cost(sum(1 for _ in graph.body.walk()), "ops")
+        return Cost(sum(op.name != "constant" for op in graph.body.walk()), "ops")
 
 
 def _stated(block: Block) -> Block:

@@ -21,7 +21,7 @@ def composite(scope: Scope, node: Node, operands: Sequence[Operand], handler: Ha
     if len(given) != sum(value is not None for value in operands):
         raise NoLowering("a sequence is no operand of a composite")
     inner = Scope(scope.program, scope.builder.child(), scope.opsets, stack=scope.stack)
-    inner.location, inner.label = node.location, scope.label
+    inner.location, inner.label, inner.certain = node.location, scope.label, scope.certain
     args = iter([scope.argument(inner.builder, value) for value in given])
     found = results_of(handler(inner, node, *(None if value is None else next(args) for value in operands)))
     places = [place for place, value in enumerate(found) if value is not None and node.wants(place)]

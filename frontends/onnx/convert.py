@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, version_converter
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 from onnx.defs import onnx_opset_version
 
 from egshape.dims import Dim, const, parse, symbol
@@ -18,6 +18,7 @@ from egshape.frontends.frontend import Rank
 from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
+from egshape.frontends.onnx.conversion import converted
 from egshape.frontends.onnx.files import Model, initializers, open_model
 from egshape.frontends.onnx.functions import shared as shared_functions
 from egshape.frontends.onnx.lowering import lower
@@ -34,6 +35,7 @@ from egshape.hints import option
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.calls import shared
 from egshape.ir.graph import Block, Graph, Value
+from egshape.ops.shape_function import assumed
 
 Held = TypeVar("Held")
 
@@ -109,6 +111,10 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
     inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
     nodes = needed(proto.graph, set(scope.initializers) | {info.name for info in inputs}, model.name)
     program.ranks.update(_ranks(proto.graph, nodes, functions, forms))
+    program.ends = frozenset(each.name for each in proto.graph.output if each.type.tensor_type.HasField("shape")) - {
+        *(name for node in nodes for name in reads_of(node)),
+        *(name.removeprefix("%") for name in forms),
+    }
     given = _inputs(inputs, builder, model.name, forms, program.ranks)
     values = flat(given)
     scope.names.update(zip((info.name for info in inputs), given, strict=True))
@@ -118,6 +124,7 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
         for size in value.type.shape or ():
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
+    _assume(program, values)
     checks = add_listed(scope, checks)
     scope.run(nodes)
     unknown = add_listed(scope, checks)
@@ -131,6 +138,17 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
     return Graph(title, body, names_of(names, results), facts, metadata, own=own)
 
 
+def _assume(program: Program, inputs: Sequence[Value]) -> None:
+    """Note facts that are given beside the model, in its symbols."""
+    facts = assumed()
+    if facts is None:
+        return
+    axes = [(value.name, f"arg{place}", value.type.shape or ()) for place, value in enumerate(inputs)]
+    named = {f"{name}.{axis}": size for *names, shape in axes for name in names for axis, size in enumerate(shape)}
+    for fact in facts.statements():
+        program.assumed.learn(fact.substitute(named))
+
+
 def _upgraded(model: Model, opset: int) -> Model:
     """A model of an opset before ``OLDEST`` at ``MODERN``, by ONNX's converter, but for the ops of ``ops.older``.
     Raises Unsupported where it cannot."""
@@ -142,7 +160,7 @@ def _upgraded(model: Model, opset: int) -> Model:
         if tensor.name in model.raw:
             tensor.raw_data = bytes(model.raw[tensor.name])
     try:
-        found = version_converter.convert_version(whole, MODERN)
+        found = converted(whole, MODERN)
     except Exception as error:  # the converter raises several kinds
         raise Unsupported(
             f"is of opset {opset}, and ONNX's converter cannot go to {MODERN}: {error}",

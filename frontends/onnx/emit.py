@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from egshape.dims import symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
+from egshape.frontends.onnx import emit_blocks, emit_composites
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_functions import Functions
 from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
@@ -29,7 +30,8 @@ from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
 from egshape.frontends.onnx.emit_sizes import Sizes
-from egshape.frontends.onnx.node import node_of
+from egshape.frontends.onnx.kept import keep_names
+from egshape.frontends.onnx.own import Own
 from egshape.frontends.onnx.rounds import LOOP, SCAN
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
@@ -73,6 +75,8 @@ class Emitter:
             self.scope.wanted = {
                 block: [each for each in wanted if (block, each) in first.met] for block, wanted in first.wanted.items()
             }
+        self.texts: list[TensorProto] | None = []
+        """Constants of text, which are initializers; None in a function, which has none."""
         self.found = False
         """Whether there are checks."""
         self.written: Counter[str] = Counter()
@@ -85,7 +89,19 @@ class Emitter:
         """Reshapes that are written together with their operand, a slice."""
         self.backward: dict[Value, Op] = {}
         """Slices that are written together with their operand, a reverse."""
+        self.biased: dict[Value, emit_composites.Biased] = {}
+        """Additions that are written together with their operand, a convolution."""
+        self.blocks: dict[Value, emit_blocks.Blocks] = {}
+        """Concatenations that are written together with their operands, slices."""
+        self.padded: dict[Value, Op] = {}
+        """Pads that are written together with the convolution that reads them."""
         self._makers: dict[Value, Op] = {}
+        self.original = graph.own.model.proto.graph if isinstance(graph.own, Own) else GraphProto()
+        """The graph of the file that was read."""
+        said = (*self.original.value_info, *self.original.output)
+        self.said: Mapping[str, ValueInfoProto] = {each.name: each for each in said}
+        if isinstance(graph.own, Own):
+            self.scope.said_of(graph.own.small())
 
     # -- graphs --------------------------------------------------------------------------------------------------
 
@@ -112,15 +128,27 @@ class Emitter:
         outputs = _structured(graph, outputs, frame)
         self.scope.close()
         shown = {*inputs, *labels}
-        infos = [self.info(name, value) for name, value in frame.typed if name not in shown]
+        renamed = self._kept(graph, frame, shown)
+        typed = ((renamed.get(name, name), value) for name, value in frame.typed)
+        infos = [self.info(name, value) for name, value in typed if name not in shown]
         arguments = [self.info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
         return helper.make_graph(
             frame.nodes,
             graph.name or "graph",
             arguments,
             outputs,
+            initializer=self.texts,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
+
+    def _kept(self, graph: Graph, frame: Frame, shown: Collection[str]) -> Mapping[str, str]:
+        """Give nodes and values that are as the file had them the names that they have there; which changed."""
+        if not isinstance(graph.own, Own):
+            return {}
+        arrays = self.scope.initializers
+        same = {name for name, value in frame.typed if name in shown or name == value.name}
+        same.update(name for name, array in arrays.items() if graph.own.holds(name, array))
+        return keep_names(frame.nodes, self.original, {*shown, *arrays}, same)
 
     def function(self, call: Op) -> FunctionProto | None:
         """What an op calls; None where its ops stand in line."""
@@ -128,6 +156,7 @@ class Emitter:
 
     def _bare(self, graph: Graph) -> tuple[GraphProto, Mapping[str, np.ndarray]]:
         inner = Emitter(graph, self.scope.opset, None, "none", functions=self.functions)
+        inner.texts = None
         return inner.graph_proto(graph), inner.scope.initializers
 
     def behind(
@@ -187,7 +216,9 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
-        parts = {*(pick.part for pick in self.picks.values()), *self.backward.values()}
+        parts = {*(pick.part for pick in self.picks.values()), *(each.part for each in self.biased.values())}
+        parts |= {*self.backward.values(), *self.padded.values()}
+        parts.update(part for each in self.blocks.values() for part in each.parts)
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:
                 slices.setdefault(op.operands[0], []).append(op)
@@ -214,6 +245,9 @@ class Emitter:
             self._makers.update(dict.fromkeys(op.results, op))
             if _waits(op):
                 self.scope.waiting.update(op.results)
+        self.blocks.update(emit_blocks.blocks(block))
+        self.biased.update(emit_composites.biased(self, block))
+        self.padded.update(emit_composites.padded(self, block))
 
     def _check(self, op: Op) -> None:
         """A check as nodes, unless a node makes it anyway, or it is to be listed."""
@@ -224,7 +258,10 @@ class Emitter:
             if relation is not None and kind in ("<=", "<"):
                 self.scope.wanted.setdefault(self.scope.frame.block, []).append(relation)
             return
-        if relation is not None and self.first.makes(self.scope.frame.block, relation):
+        block = self.scope.frame.block
+        if relation is not None and self.first.makes(block, relation):
+            if self.first.read_before(block, relation) and self._may_list(relation):
+                self.listed.append(str(relation))
             return
         why = self.why
         if self.mode == "nodes":
@@ -240,21 +277,19 @@ class Emitter:
 
     def _list(self, relation: Relation | None, op: Op, why: str) -> None:
         """Note a check that the nodes do not make."""
-        outer = self.scope.frames[0]
-        shown = str(relation) if relation is not None else op.attrs["message"]
-        listed = (
-            relation is not None
-            and len(self.scope.frames) == 1
-            and self.mode != "none"
-            and all(name in outer.symbols for name in relation.symbols())
-        )
-        if listed:
+        shown = op.attrs["message"] if relation is None else str(relation)
+        if listed := relation is not None and self._may_list(relation):
             self.listed.append(shown)
         if why:
             where = "only listed in the metadata" if listed else "not written"
             self.lost.append(f"the check {shown} is {where}: {why}")
         elif not listed:
             self.lost.append(f"the check {shown} is not written")
+
+    def _may_list(self, relation: Relation) -> bool:
+        """Whether the metadata can say a check, which knows the sizes of the outermost graph."""
+        outer = self.scope.frames[0]
+        return len(self.scope.frames) == 1 and self.mode != "none" and relation.symbols() <= outer.symbols.keys()
 
     def notes(self, mode: str) -> tuple[str, ...]:
         """What the model does not hold."""
@@ -279,6 +314,11 @@ class Emitter:
             return
         if len(op.results) != 1:
             raise self.unsupported(op, f"the op {op.name} with {len(op.results)} results")
+        if op.result in self.biased:
+            held, names = self.biased[op.result], self.fresh_names(op, wanted)
+            emit_composites.node(self, held.part, names, held.bias)
+            _bound(self, op, names)
+            return
         if op.name == "slice" and len(siblings) > 1 and self._tiled(op, siblings, wanted):
             return
         self._single(op, wanted.get(op.result, ""))
@@ -286,6 +326,9 @@ class Emitter:
     def _single(self, op: Op, wanted: str) -> None:
         """An op with one result."""
         before = len(self.scope.frame.nodes)
+        if wanted and op.name == "constant" and self._gives(op, wanted):
+            self.scope.bind(op.result, wanted)
+            return
         name = self._written(op)
         if wanted and name != wanted:
             nodes, memo = self.scope.frame.nodes, self.scope.frame.memo
@@ -296,6 +339,13 @@ class Emitter:
                 nodes.append(_identity(name, wanted))
             name = wanted
         self.scope.bind(op.result, name)
+
+    def _gives(self, constant: Op, wanted: str) -> bool:
+        """Whether an output is an initializer, which it can be beside an output that takes the checks along."""
+        makers = [self._makers.get(value) for value in self.graph.outputs]
+        if all(op is not None and op.name == "constant" for op in makers):
+            return False
+        return self.scope.give(constant.attrs["value"], wanted)
 
     def _written(self, op: Op) -> str:
         if op.name in ELEMENTWISE:
@@ -352,12 +402,21 @@ class Emitter:
         """Names for the results of an op."""
         return [wanted.get(value) or self.scope.names.fresh(value.name) for value in op.results]
 
-    @staticmethod
-    def info(name: str, value: Value) -> ValueInfoProto:
-        """The name and type of a tensor."""
-        shape = value.type.shape
-        sizes = None if shape is None else [size.const if size.const is not None else str(size) for size in shape]
-        return helper.make_tensor_value_info(name, elem_type_of(value.type.dtype), sizes)
+    def info(self, name: str, value: Value) -> ValueInfoProto:
+        """The name and type of a tensor. Of what data give, the type says what the file does."""
+        shape, dtype = value.type.shape, elem_type_of(value.type.dtype)
+        held = self.said.get(name, ValueInfoProto()).type.tensor_type
+        said = held.shape.dim if held.elem_type == dtype and held.HasField("shape") else None
+        if shape is None:
+            rank: list[int | str | None] | None = None if said is None else [None] * len(said)
+        else:
+            rank = [size.const if size.const is not None else str(size) for size in shape]
+        out = helper.make_tensor_value_info(name, dtype, rank)
+        if said is not None and rank is not None and len(said) == len(rank):
+            for place, axis in enumerate(out.type.tensor_type.shape.dim):
+                if shape is None or any(each.startswith("%") for each in shape[place].symbols()):
+                    axis.CopyFrom(said[place])
+        return out
 
     def unsupported(self, op: Op, what: str) -> Unsupported:
         """The error for an op that ONNX has no form of."""
@@ -418,11 +477,12 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     if not op.attrs.get("whole") or op.attrs["name"].startswith("aten."):
         _inlined(e, op, wanted)
         return
-    inputs = [e.name(value) for value in op.operands]
+    held = emit_composites.stands(e, op)
+    if held is not None:
+        _handed_on(e, [held], op, wanted)
+        return
     names = e.fresh_names(op, wanted)
-    node = node_of(op.attrs["name"], op.attrs["attrs"], inputs, names, e.scope.titles.fresh(str(op.location)))
-    rebind(node, {}, e.scope.names.fresh)
-    e.scope.frame.nodes.append(node)
+    emit_composites.node(e, op, names)
     _bound(e, op, names)
     if _keeps_its_shape(op):
         e.scope.gives(op.result, e.scope.given(op.operands[0]))
@@ -457,10 +517,15 @@ def _inlined(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     e.scope.name_of.update({arg: e.name(value) for arg, value in zip(region.args, op.operands, strict=True)})
     frame.symbols.update({each.name: each for each in region.symbols})
     e.inline(region)
-    for value, result in zip(region.results, op.results, strict=True):
+    _handed_on(e, region.results, op, wanted)
+
+
+def _handed_on(e: Emitter, values: Sequence[Value], op: Op, wanted: Mapping[Value, str]) -> None:
+    """Let values be the results of an op."""
+    for value, result in zip(values, op.results, strict=True):
         name = e.name(value)
         if result in wanted:
-            frame.nodes.append(_identity(name, wanted[result]))
+            e.scope.frame.nodes.append(_identity(name, wanted[result]))
             name = wanted[result]
         e.scope.bind(result, name)
 
@@ -473,6 +538,11 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     held = ModelProto.FromString(base64.b64decode(payload)).graph
     (inside,) = held.node
     names = e.fresh_names(op, wanted)
+    if e.texts is not None and inside.op_type == "Constant" and inside.attribute[0].name == "value":
+        e.texts.append(inside.attribute[0].t)
+        e.texts[-1].name = names[0]
+        _bound(e, op, names)
+        return
     outputs = iter(names)
     given = {info.name: e.name(value) for info, value in zip(held.input, op.operands, strict=True)}
     inside.input[:] = [given[name] if name else "" for name in inside.input]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -138,25 +138,41 @@ class Checks:
             return
         self.scope.frame.made.add(relation)
         try:
-            found = self._cheapest(relation)
-            if found.kind == "<=" and (found.rhs.const or 0) >= MOST:
-                return  # what the file computes fits 64 bits
-            if found.kind in ("==", "!="):  # either way round it is one comparison, also when it is read back
-                lhs, rhs = sorted((found.lhs, found.rhs), key=lambda size: (size.const is not None, str(size)))
-                found = Relation(found.kind, lhs, rhs)
-            held = _place(found)
-            if held is not None:
-                self._add(Guard(self.sizes.one(held), None, title or str(found), text))
-                return
-            x, y = self.sizes.one(found.lhs), self.sizes.one(found.rhs)
+            self._add(self._guard(relation, text, title))
         except EgshapeError as error:
             raise Unheld(error.message) from error
-        if found.kind in ("<=", "<"):
-            pair, holds = ([x, y], True) if found.kind == "<" else ([y, x], False)
-            flag = self.scope.shared("Less", pair, "less", self.scope.frame)
-        else:
-            flag, holds = self.scope.shared("Equal", [x, y], "equal", self.scope.frame), found.kind == "=="
-        self._add(Guard(flag, holds, title or str(found), text))
+
+    def _guard(self, relation: Relation, text: str, title: str) -> Guard | None:
+        """What fails where a relation does not hold; None where that cannot be."""
+        alternatives = list(map(self._cheapest, relation.alternatives()))
+        found = alternatives[0]
+        if len(alternatives) > 1:
+            name = reduce(lambda one, two: self._shared("Or", one, two), map(self._true, alternatives))
+            return Guard(name, True, title or str(relation), text)
+        if found.kind == "<=" and (found.rhs.const or 0) >= MOST:
+            return None  # what the file computes fits 64 bits
+        if found.kind in ("==", "!="):  # either way round it is one comparison, also when it is read back
+            lhs, rhs = sorted((found.lhs, found.rhs), key=lambda size: (size.const is not None, str(size)))
+            found = Relation(found.kind, lhs, rhs)
+        held = _place(found)
+        if held is not None:
+            return Guard(self.sizes.one(held), None, title or str(found), text)
+        return Guard(*self._flag(found), title or str(found), text)
+
+    def _shared(self, op: str, *inputs: str) -> str:
+        return self.scope.shared(op, list(inputs), op.lower(), self.scope.frame)
+
+    def _true(self, relation: Relation) -> str:
+        """A boolean that is true where a comparison holds."""
+        name, holds = self._flag(relation)
+        return name if holds else self._shared("Not", name)
+
+    def _flag(self, relation: Relation) -> tuple[str, bool]:
+        """A boolean, and what it is where a comparison holds."""
+        x, y = self.sizes.one(relation.lhs), self.sizes.one(relation.rhs)
+        if relation.kind in ("==", "!="):
+            return self._shared("Equal", x, y), relation.kind == "=="
+        return (self._shared("Less", x, y), True) if relation.kind == "<" else (self._shared("Less", y, x), False)
 
     def _cheapest(self, relation: Relation) -> Relation:
         """Of the equivalent comparisons that 64 bits hold the one with the fewest new nodes."""
@@ -201,8 +217,10 @@ class Checks:
         if not frame.sealed:
             frame.entries, frame.guards, frame.sealed = frame.guards, [], True
 
-    def _add(self, guard: Guard) -> None:
+    def _add(self, guard: Guard | None) -> None:
         s = self.scope
+        if guard is None:
+            return
         s.frame.guards.append(guard)
         if not s.frame.sealed:
             s.frame.known = len(s.frame.nodes)

@@ -67,15 +67,14 @@ class Moves:
 
     def reshape(self, name: str, source: Sequence[Dim], target: Sequence[Dim], hint: str) -> str:
         """The same elements in another shape."""
+        checking = self._checking(source, target)
+        if checking is not None:
+            return self.scope.node("Reshape", [name, self.scope.ints(checking, "shape")], hint)
         added = inserted(source, target)
         if added is not None:
-            return (
-                self.axes_changed("Unsqueeze", name, added, hint)
-                if added
-                else self.scope.node("Identity", [name], hint)
-            )
-        dropped = inserted(target, source)
-        if dropped:
+            return self._unsqueezed(name, added, hint) if added else self.scope.node("Identity", [name], hint)
+        dropped = inserted(target, source) or left_out(target, source)
+        if dropped and all(self.scope.must_be_one(source[axis]) for axis in dropped):
             return self.axes_changed("Squeeze", name, dropped, hint)
         numbers = self._static_target(source, target)
         if numbers is not None:
@@ -120,6 +119,17 @@ class Moves:
         if self.scope.opset >= AXES_AS_INPUT:
             return self.scope.node(op, [name, self.scope.ints(axes, "axes")], hint)
         return self.scope.node(op, [name], hint, axes=list(axes))
+
+    def _checking(self, source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+        """The target as numbers, one size what is left, where no other form of the reshape makes a wanted check."""
+        copied = [size.const is not None or size is held for size, held in zip(target, source, strict=False)]
+        if not all(copied) or any(size.const in (0, None) for size in target[len(copied) :]):
+            return None
+        numbers = [size.const or 0 for size in target]
+        if 0 in (size.const for size in target) or product(source) is not product(target):
+            return None
+        self._take_rest(target, numbers)
+        return numbers if -1 in numbers else None
 
     def _static_target(self, source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
         """The target as numbers: 0 copies a size, -1 is what is left, where that cannot divide by 0."""
@@ -194,11 +204,14 @@ class Moves:
         if order != list(range(len(axes))):
             return self.aligned(self.turned(name, order, f"{hint}_turned"), source, sorted(axes), rank, hint)
         first = axes[0]
-        new = [axis - first for axis in range(first, rank) if axis not in axes]
-        key = ("aligned", name, tuple(new))
+        return self._unsqueezed(name, [axis - first for axis in range(first, rank) if axis not in axes], f"{hint}_unit")
+
+    def _unsqueezed(self, name: str, axes: Sequence[int], hint: str) -> str:
+        """A tensor with new axes, the same one each time."""
+        key = ("unsqueezed", name, tuple(axes))
         found = self.scope.find(key)
         if found is None:
-            found = self.scope.frame.memo[key] = self.axes_changed("Unsqueeze", name, new, f"{hint}_unit")
+            found = self.scope.frame.memo[key] = self.axes_changed("Unsqueeze", name, axes, hint)
         return found
 
     def broadcast(self, op: Op, name: str, scalar: np.ndarray | None) -> str:

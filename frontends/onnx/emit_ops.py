@@ -77,7 +77,7 @@ def extreme(e: Emitter, op: Op) -> str:
     x, y = op.operands
     if op.name == "maximum" and is_float(x.type.dtype):
         for one, two in ((x, y), (y, x)):
-            if _number(e, two) == 0 and not np.signbit(_array(e, two)):
+            if is_zero(e, two):
                 return e.node(op, "Relu", [e.name(one)])
     names = broadcast_names(e, op)
     if not is_float(x.type.dtype) and e.scope.opset < EXTREMES:
@@ -171,7 +171,7 @@ def select(e: Emitter, op: Op) -> str:
 
 def clamp(e: Emitter, op: Op) -> str:
     """Clip, whose bounds are scalars."""
-    low, x, high = op.operands
+    low, x, high = (_as_scalar(e, op.operands[0]), op.operands[1], _as_scalar(e, op.operands[2]))
     if low.type.shape or high.type.shape:
         least = e.scope.node("Max", [e.name(x), e.name(low)], f"{op.result.name}_least")
         return e.node(op, "Min", [least, e.name(high)])
@@ -243,7 +243,7 @@ def _turned(e: Emitter, value: Value, order: tuple[int, ...]) -> str:
 def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
     """The operands without broadcasts over batch axes, which MatMul makes by itself."""
     shapes = op.result.type.dims[:batch]
-    plain = [_under(e, value) for value in op.operands]
+    plain = [under(e, value) for value in op.operands]
     kept = []
     for value, (source, axes) in zip(op.operands, plain, strict=True):
         rank = value.type.rank
@@ -292,7 +292,7 @@ def broadcast_names(e: Emitter, op: Op) -> list[str]:
 
     chosen = seen(_read)
     if not agree(chosen):
-        chosen = seen(_under)
+        chosen = seen(under)
     while not agree(chosen):
         wide = next((place for place, (source, _) in enumerate(chosen) if source is not op.operands[place]), None)
         if wide is None:
@@ -311,7 +311,7 @@ def _trailing(value: Value, rank: int) -> tuple[int, ...]:
     return tuple(range(rank - value.type.rank, rank))
 
 
-def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
+def under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
     """What a value is a broadcast of, and where its axes are; the value itself if it is none. A unit axis that a
     reshape only added is no broadcast."""
     axes = tuple(range(value.type.rank))
@@ -326,7 +326,7 @@ def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
 
 def _read(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
     """The same for an operand of an elementwise op: a large constant that repeats one element is read as that one."""
-    source, axes = _under(e, value)
+    source, axes = under(e, value)
     op = e.producer(source)
     if op is None or op.name != "constant" or op.attrs["value"].nbytes <= _FEW_BYTES or not is_splat(op.attrs["value"]):
         return source, axes
@@ -343,21 +343,31 @@ def _reaches(size: Dim, held: Sequence[Dim]) -> bool:
     return size in held or broadcast(held) is size
 
 
-def _array(e: Emitter, value: Value) -> np.ndarray:
-    """The scalar that a constant or splat value repeats."""
-    source, _ = _under(e, value)
+def splat(e: Emitter, value: Value) -> np.ndarray | None:
+    """The scalar that a constant, or a broadcast of one, repeats; None for anything else."""
+    source, _ = under(e, value)
     op = e.producer(source)
-    assert op is not None
-    return np.asarray(op.attrs["value"]).reshape(-1)[0]  # type: ignore[no-any-return]
+    if op is None or op.name != "constant" or not op.attrs["value"].size or not is_splat(op.attrs["value"]):
+        return None
+    return np.asarray(op.attrs["value"].reshape(-1)[:1].reshape(()))
+
+
+def is_zero(e: Emitter, value: Value) -> bool:
+    """Whether a value is 0 everywhere, and of floats never -0."""
+    found = splat(e, value)
+    return found is not None and not np.frombuffer(found.tobytes(), np.uint8).any()
+
+
+def _as_scalar(e: Emitter, value: Value) -> Value:
+    """The number that a value repeats, as a value; itself where it repeats none."""
+    made = e.producer(under(e, value)[0])
+    return value if made is None or splat(e, value) is None or not value.type.shape else e.element(made)
 
 
 def _number(e: Emitter, value: Value) -> Any:
-    """The number that a scalar constant, or a broadcast of one, repeats; None for anything else."""
-    source, _ = _under(e, value)
-    op = e.producer(source)
-    if op is None or op.name != "constant" or op.attrs["value"].size != 1:
-        return None
-    return op.attrs["value"].reshape(-1)[0].item()
+    """The number that a value repeats, None for any other."""
+    found = splat(e, value)
+    return None if found is None else found.item()
 
 
 ELEMENTWISE: dict[str, Handler] = {

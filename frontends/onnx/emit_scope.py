@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from egshape.decide.shown import compound_atoms
-from egshape.dims import Call, Dim, bcast, const, minimum, symbol
+from egshape.dims import Call, Dim, bcast, broadcast_gap, const, minimum, symbol
 from egshape.dims.functions import SHIPPED
+from egshape.dims.joins import leaves
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.ir.graph import Block, SymbolDef, Value, relation_of
+from egshape.ir.graph import Block, Graph, SymbolDef, Value, relation_of
 
 SMALL = 1024
 """Constants of at most so many bytes that are equal become one initializer."""
@@ -28,9 +30,18 @@ def broadcast(sizes: Iterable[Dim]) -> Dim:
     return reduce(bcast, sizes, const(1))
 
 
-def _joins(*sizes: Dim) -> bool:
-    """Whether there is the size of a broadcast axis in sizes."""
-    return any(isinstance(atom, Call) and atom.function is SHIPPED["bcast"] for atom in compound_atoms(sizes))
+def _joins(*sizes: Dim) -> list[Call]:
+    """The sizes of broadcast axes in sizes."""
+    compound = compound_atoms(sizes)
+    return [atom for atom in compound if isinstance(atom, Call) and atom.function is SHIPPED["bcast"]]
+
+
+def said_to_broadcast(graph: Graph) -> list[Relation]:
+    """What must hold for the sizes of which checks speak to be those of broadcast axes: a reader, who meets the nodes
+    of these checks first, knows them as such where it was checked before."""
+    held = [each for each in map(relation_of, graph.body.walk()) if each is not None]
+    pairs = [atom.args for each in held for atom in _joins(each.lhs, each.rhs)]
+    return [Relation("==", broadcast_gap(one, two), const(0)) for one, two in pairs]
 
 
 class Names:
@@ -105,8 +116,13 @@ class Scope:
         self.name_of: dict[Value, str] = {}
         self.initializers: dict[str, np.ndarray] = {}
         self._constants: dict[Key, str] = {}
+        self.said: dict[Key, str] = {}
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
+        self.refused = Bounds()
+        """What is known of sizes in any run of the model as it is without checks (``refused``)."""
+        self.broadcasting: list[Relation] = []
+        """What is checked all the same (``said_to_broadcast``)."""
         self.wanted: dict[Block, list[Relation]] = {}
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
@@ -153,6 +169,9 @@ class Scope:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
         joined = broadcast(sizes) is size
+        joined_sizes = [leaf for each in sizes for leaf in leaves(each)]
+        gaps = (broadcast_gap(one, two) for one, two in combinations(joined_sizes, 2))
+        self.enforced.setdefault(self.frame.block, set()).update(gaps)
         for each in sizes:
             if each is not size and each.const != 1 and (joined or self._only_with(size, each)):
                 self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))
@@ -171,6 +190,10 @@ class Scope:
             return True
         bounds, said = self._plain()
         return said.isdisjoint((one - two, two - one)) and bounds.decide(Relation("==", one, two)) is True
+
+    def must_be_one(self, size: Dim) -> bool:
+        """Whether the checks of a block say that a size is 1."""
+        return size.const == 1 or self._plain()[0].decide(Relation("==", size, const(1))) is True
 
     def taken(self, limit: Dim, size: Dim) -> Dim:
         """The size of what lies before a limit that may be past the end."""
@@ -213,10 +236,21 @@ class Scope:
         return False
 
     def makes(self, block: Block, relation: Relation) -> bool:
-        """Whether a node of a block makes a check by itself."""
+        """Whether a node of a block, or the model whatever the block, makes a check by itself."""
+        if self.refused.decide(relation) is True:
+            alone = Bounds().with_fact(relation)
+            return not any(alone.decide(each) is True for each in self.broadcasting)
         rest = relation.lhs - relation.rhs
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
+
+    def read_before(self, block: Block, relation: Relation) -> bool:
+        """Whether a check that is written, perhaps before the node that rejects what does not broadcast, reads the size
+        to which it does."""
+        rest = relation.lhs - relation.rhs
+        others = [each for each in map(relation_of, block.ops) if each and not self.makes(block, each)]
+        joined = (atom for each in others for atom in _joins(each.lhs, each.rhs))
+        return any(broadcast_gap(*atom.args) in (rest, -rest) for atom in joined)
 
     def around(self, frame: Frame) -> Sequence[Frame]:
         """The graphs whose names one of them sees: those from the outermost to itself."""
@@ -268,14 +302,32 @@ class Scope:
         return found
 
     def constant(self, array: np.ndarray, hint: str) -> str:
-        """The name of an initializer; equal small ones are one."""
-        small = array.nbytes <= SMALL
-        key: Key = (array.dtype.str, array.dtype.name, array.shape, array.tobytes() if small else id(array))
+        """The name of an initializer, that of the file where it has one; equal small ones are one."""
+        key = _content(array)
         if key not in self._constants:
-            name = self._constants[key] = self.names.fresh(hint)
+            name = self._constants[key] = self.names.fresh(self.said.get(key, hint))
             self.initializers[name] = array
         return self._constants[key]
+
+    def give(self, array: np.ndarray, name: str) -> bool:
+        """Make an initializer of a name that is an output's; False where the array has another name already."""
+        key = _content(array)
+        if key in self._constants:
+            return False
+        self._constants[key] = name
+        self.initializers[name] = array
+        return True
+
+    def said_of(self, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+        """Note the names of small initializers of the file that was read."""
+        self.said = {_content(array): name for name, array in arrays if array.nbytes <= SMALL}
 
     def ints(self, numbers: Sequence[int], hint: str = "ints") -> str:
         """A constant vector of int64."""
         return self.constant(np.array(numbers, np.int64), hint)
+
+
+def _content(array: np.ndarray) -> Key:
+    """What equal small arrays have in common; a large one is itself alone."""
+    what = array.tobytes() if array.nbytes <= SMALL else id(array)
+    return array.dtype.str, array.dtype.name, array.shape, what

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from egshape.frontends.onnx import emit_blocks
 from egshape.frontends.onnx.emit_folds import convolution, reduce
 from egshape.frontends.onnx.emit_indexing import gather
 from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice
+from egshape.frontends.onnx.emit_ops import splat
 from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op
@@ -43,6 +45,8 @@ def _transpose(e: Emitter, op: Op) -> str:
 
 
 def _concatenate(e: Emitter, op: Op) -> str:
+    if op.result in e.blocks:
+        return emit_blocks.write(e, op, e.blocks[op.result])
     return e.node(op, "Concat", [e.name(value) for value in op.operands], axis=op.attrs["dim"])
 
 
@@ -63,14 +67,18 @@ def _size(e: Emitter, op: Op) -> str:
 
 
 def _pad(e: Emitter, op: Op) -> str:
-    """Pad, which takes how much as an input since opset 11. It cuts off no more than there is."""
+    """Pad, which takes how much as an input since opset 11, and before as attributes. It cuts off no more than there
+    is."""
     (x, value), a = op.operands[:2], op.attrs
     places = (*a["low"], *a["high"])
     left = [size + place for size, place in zip(x.type.dims * 2, places, strict=True)]
     if any(gap.const != 0 for gap in a["interior"]) or not all(map(e.moves.nonnegative, left)):
         raise e.unsupported(op, "a pad between elements, or one that may cut off more than there is,")
     if e.scope.opset < COMPUTED_PADS:
-        raise e.unsupported(op, f"a pad before opset {COMPUTED_PADS}")
+        numbers, fill = [place.const for place in places], splat(e, value)
+        if None in numbers or fill is None:
+            raise e.unsupported(op, f"a pad by computed amounts or numbers before opset {COMPUTED_PADS}")
+        return e.node(op, "Pad", [e.name(x)], pads=numbers, value=float(fill))
     return e.node(op, "Pad", [e.name(x), e.sizes.vector(places), e.name(value)])
 
 

@@ -24,6 +24,8 @@ class Emitter(Protocol):
     checks: Checks
     picks: dict[Value, Pick]
     backward: dict[Value, Op]
+    padded: dict[Value, Op]
+    blocks: dict[Value, Any]
 
     def name(self, value: Value) -> str:
         """The name of a value, which is written now if it is one that waits for a reader."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,8 @@ class Onnx:
         return titles(messages.whole(graph).model.graph.node, values)
 
     def cost(self, graph: Graph) -> Cost:
-        """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""
+        """Nodes, those of graphs inside and of each function too, those of checks apart."""
         from egshape.frontends.onnx import messages
 
-        return messages.whole(graph).cost
+        found = messages.whole(graph)
+        return replace(found.cost, checks=found.count - found.cost.count)

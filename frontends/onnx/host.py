@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto, TypeProto, defs, helper, numpy_helper,
 
 from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError, Unsupported
+from egshape.frontends.onnx.classical import types_of
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.scope import Scope
@@ -22,7 +23,7 @@ from egshape.ops.host import UNKNOWN, call_of
 Typed = tuple[str, tuple[Dim, ...] | None]
 """A dtype and a shape; a size of -1 is told by the call."""
 
-_RANDOM = frozenset(
+RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
 )
 """Two of these on the same operands give different results."""
@@ -42,14 +43,19 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
     except defs.SchemaError:
         schema = None
     captured = _captured(scope, node)
-    model = _single(scope, node, operands, captured, alone=schema is None or node.op in _RANDOM)
+    model = _single(scope, node, operands, captured, alone=schema is None or node.op in RANDOM)
     values = [value for value in operands if isinstance(value, Value)] + list(captured.values())
-    if schema is None:
+    known = types_of(node, values)
+    types: list[Typed]
+    if known:
+        types = [*known, *[("", None)] * (len(node.outputs) - len(known))]
+    elif schema is None:
         types = _opaque_types(scope, node, model, values)
     else:
         types = _types(scope, node, schema, operands, where)
     places = [place for place, name in enumerate(node.outputs) if name]
-    shapes = [_ranked(scope, node.outputs[place], *types[place]) for place in places]
+    ranked = all(value.type.shape is not None for value in values)
+    shapes = [_ranked(scope, node.outputs[place], *types[place], ranked) for place in places]
     attrs = {
         "target": node.title,
         "call": call_of("onnx", model.SerializeToString(deterministic=True)),
@@ -66,9 +72,10 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
     return out
 
 
-def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None) -> tuple[str, tuple[Dim, ...] | None]:
-    """A type of which the rank is at least the one that the model states."""
-    rank = scope.known_rank(name)
+def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None, ranked: bool) -> Typed:
+    """A type of which the rank is at least the one that the model states, but for an output that nothing reads of
+    operands that are not ``ranked``: nothing needs that, and runtimes do not hold the model to it."""
+    rank = scope.known_rank(name) if ranked or name not in scope.program.ends else None
     return dtype, (const(UNKNOWN),) * rank if shape is None and rank is not None else shape
 
 

@@ -15,12 +15,13 @@ from egshape.facts import Facts
 from egshape.frontends.frontend import Cost
 from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
+from egshape.frontends.onnx.conversion import converted
 from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
 from egshape.frontends.onnx.emit_functions import LOCAL, Functions
-from egshape.frontends.onnx.emit_scope import Scope
-from egshape.frontends.onnx.node import nodes_in
-from egshape.frontends.onnx.own import Own, nodes_of, size_of
+from egshape.frontends.onnx.emit_scope import said_to_broadcast
+from egshape.frontends.onnx.own import Own, count_of, size_of
+from egshape.frontends.onnx.refused import refused
 from egshape.frontends.onnx.rounds import with_loops
 from egshape.ir.expand import with_requirements
 from egshape.ir.graph import Graph, Op
@@ -55,6 +56,11 @@ class Written:
     nodes: Mapping[str, int]
     """How many nodes there are for ops of a location, checks apart."""
 
+    @property
+    def count(self) -> int:
+        """Its nodes, those of each function once, but for constants."""
+        return count_of([*self.model.graph.node, *(node for each in self.model.functions for node in each.node)])
+
 
 def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
     """The bytes of an ONNX model, in pieces: weights are not copied.
@@ -83,8 +89,10 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
             raise
         found = _as_it_came(graph, front, version, checks)
     else:
-        if front is not None and found.cost.exceeds(graph.own.cost):
-            found = _as_it_came(graph, front, version, checks)
+        if front is not None:
+            came = _as_it_came(graph, front, version, checks)
+            if found.cost.exceeds(came.cost) or found.count > came.count:
+                found = came
     if opset is not None and convert:
         return replace(found, model=_converted(found.model, found.initializers, opset), initializers={})
     return found
@@ -105,32 +113,35 @@ def _anew(
     graph = with_loops(graph, scans=bool(held) and opset >= SCANS)
     emitter = first = Emitter(graph, opset, None, checks, functions=functions)
     proto = bare = first.graph_proto(graph)
+    called = [] if functions is None else functions.written
     if first.found:
+        alone = _model(graph, held, opsets, bare, called, ())
+        first.scope.refused = refused(alone, first.scope.initializers, graph)
+        first.scope.broadcasting = said_to_broadcast(graph)
         try:
             emitter = Emitter(graph, opset, first.scope, checks, functions=functions)
             proto = emitter.graph_proto(graph)
         except Unheld as reason:
             emitter = Emitter(graph, opset, first.scope, "metadata", str(reason), functions)
             proto = emitter.graph_proto(graph)
-    called = [] if functions is None else functions.written
     model = _model(graph, held, opsets, proto, called, emitter.listed if checks != "none" else ())
     nodes = [node for function in called for node in function.node]
     size = sum(array.nbytes for array in first.scope.initializers.values()) + size_of(nodes)
-    cost = Cost(nodes_of(bare) + sum(1 for _ in nodes_in(nodes)), "nodes", size)
+    cost = Cost(count_of([*bare.node, *nodes]), "nodes", size)
     return Written(model, emitter.scope.initializers, emitter.notes(checks), cost, first.written)
 
 
 def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) -> Written:
     """A graph as the file that it was read from, behind checks of sizes."""
+    first = Emitter(graph, opset, None, "none").scope
+    if front:
+        own: Own = graph.own
+        model, arrays = own.message()
+        first.refused, first.broadcasting = refused(model, arrays, graph), said_to_broadcast(graph)
     try:
-        return _behind(front, graph, Emitter(graph, opset, _first(graph, opset), checks), checks)
+        return _behind(front, graph, Emitter(graph, opset, first, checks), checks)
     except Unheld as reason:
-        return _behind(front, graph, Emitter(graph, opset, _first(graph, opset), "metadata", str(reason)), checks)
-
-
-def _first(graph: Graph, opset: int) -> Scope:
-    """What nodes check by themselves that egshape did not write: nothing that is known."""
-    return Emitter(graph, opset, None, "none").scope
+        return _behind(front, graph, Emitter(graph, opset, first, "metadata", str(reason)), checks)
 
 
 def _behind(front: tuple[Op, ...], graph: Graph, emitter: Emitter, checks: str) -> Written:
@@ -187,11 +198,9 @@ def _say(model: ModelProto, graph: Graph, held: Iterable[tuple[str, str]], unche
 
 def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset: int) -> ModelProto:
     """The model at another opset, by ONNX's own converter."""
-    from onnx import version_converter
-
     whole = ModelProto.FromString(b"".join(bytes(piece) for piece in weights.pieces(model, initializers)))
     try:
-        return version_converter.convert_version(whole, opset)
+        return converted(whole, opset)
     except Exception as error:  # the converter raises several kinds
         raise Unsupported(
             f"ONNX's version converter cannot go to opset {opset}: {error}",

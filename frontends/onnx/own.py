@@ -19,7 +19,10 @@ from egshape.frontends.onnx.structure import Form
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Block, Graph, Op
-from egshape.ir.types import TEXT, numpy_dtype
+from egshape.ir.types import TEXT, dtype_name, numpy_dtype
+
+SMALL = 1 << 12
+"""Arrays of at most so many bytes are compared."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,30 @@ class Own:
 
     @property
     def cost(self) -> Cost:
-        """Its nodes, those of each function once, but for checks, and the bytes of its numbers."""
+        """Its nodes, those of each function once, but for checks and constants, and the bytes of its numbers."""
         proto = self.model.proto
         nodes = _unchecked(proto.graph.node, [each.name for each in proto.graph.output])
         nodes += [node for function in proto.functions for node in function.node]
-        return Cost(sum(1 for _ in nodes_in(nodes)), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
+        return Cost(count_of(nodes), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
 
     @property
     def names(self) -> Iterator[str]:
         """The names of all tensors."""
         return _names(self.model.proto.graph)
+
+    def holds(self, name: str, array: np.ndarray) -> bool:
+        """Whether an initializer is this array; of a large one its type alone is looked at."""
+        held = next((each for each in self.model.proto.graph.initializer if each.name == name), None)
+        if held is None or tuple(held.dims) != array.shape or dtype_of(held.data_type, name) != dtype_name(array.dtype):
+            return False
+        return array.nbytes > SMALL or bool(np.array_equal(self.model.array(held, name), array))
+
+    def small(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The initializers that lie in the message, by name."""
+        for each in self.model.proto.graph.initializer:
+            inside = each.data_location != TensorProto.EXTERNAL and each.name not in self.model.raw
+            if inside and 0 < _size(each) <= SMALL:  # text has no size here
+                yield each.name, self.model.array(each, each.name)
 
     @property
     def titles(self) -> Mapping[str, str]:
@@ -106,9 +123,9 @@ def own_of(model: Model, body: Block, facts: Facts, forms: Mapping[str, Form], w
     )
 
 
-def nodes_of(graph: GraphProto) -> int:
-    """Nodes of a graph and of the graphs inside."""
-    return sum(1 for _ in nodes_in(graph.node))
+def count_of(nodes: Iterable[NodeProto]) -> int:
+    """How many nodes there are, those of the graphs inside too, but for constants."""
+    return sum(node.op_type != "Constant" for node in nodes_in(nodes))
 
 
 def size_of(nodes: Iterable[NodeProto]) -> int:

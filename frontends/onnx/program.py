@@ -60,6 +60,10 @@ class Program:
     """Those of them that stay functions wherever they can."""
     derived: Functions = field(default_factory=Functions)
     bounds: Bounds = field(default_factory=Bounds)
+    ends: frozenset[str] = frozenset()
+    """Outputs that no node reads, and of which nobody but the model says the rank."""
+    assumed: Bounds = field(default_factory=Bounds)
+    """What facts beside the model say, which the model does not make sure of."""
     arrays: dict[Value, np.ndarray] = field(default_factory=dict)
     """Values that are constants."""
     relations: list[Relation] = field(default_factory=list)

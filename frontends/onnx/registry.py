@@ -27,12 +27,16 @@ class NoLowering(Exception):
 
 class Fork(Exception):
     """A node has ways (such as the branches of an If) whose results differ in rank: what follows tells which ones the
-    model can take. ``ways`` give the node's results in a scope; ``choose`` makes sure that one of them is taken."""
+    model can take. ``ways`` give the node's results in a scope; ``choose`` makes sure that one of them is taken;
+    ``assumed`` is the one of them that facts say, None where they say none."""
 
-    def __init__(self, ways: Sequence[Callable[[Any], list[Any]]], choose: Callable[[Any, int], None]) -> None:
+    def __init__(
+        self, ways: Sequence[Callable[[Any], list[Any]]], choose: Callable[[Any, int], None], assumed: int | None = None
+    ) -> None:
         super().__init__("what follows tells which way is taken")
         self.ways = ways
         self.choose = choose
+        self.assumed = assumed
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,10 @@ class Scope:
                 break
         return answer
 
+    def assumed(self, relation: Relation) -> bool | None:
+        """Whether a relation of sizes holds by the facts that are given beside the model, None if they do not say."""
+        return self.program.assumed.decide(relation)
+
     def implies_one(self, given: Dim, other: Dim) -> bool:
         """Whether ``other`` is 1 wherever ``given`` is, which holds too where that is never 1."""
         if self.decide("!=", given, 1) is True:
@@ -222,6 +226,15 @@ class Scope:
         """Note that an op that was just added makes sure that two sizes are equal."""
         if one is not two and self.certain:
             self.program.bounds.learn(Relation("==", one, two))
+            self.program.decided.clear()
+
+    def need(self, relation: Relation) -> None:
+        """Require a relation of the next op, unless it holds; what is added from now on knows it."""
+        if self.decide(relation.kind, relation.lhs, relation.rhs) is True:
+            return
+        self.needs.append(relation)
+        if self.certain:
+            self.program.bounds.learn(relation)
             self.program.decided.clear()
 
     def rely(self, value: Value) -> None:
@@ -364,7 +377,7 @@ class Scope:
     def _fork(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> None:
         """Take the only way of a node that fits; where several do, the node runs on the host, its rank unknown."""
         try:
-            way = self._taken(fork, node, rest, attributes)
+            way = self._taken(fork, node, rest, attributes) if fork.assumed is None else fork.assumed
         except Unsupported:
             operands = [self.lookup(name) if name else None for name in node.inputs]
             self._bind(node, self.program.call(self, node, operands))

@@ -74,7 +74,7 @@ class SideFile:
         """The file; each initializer is read when its turn comes."""
         at = 0
         for name, array in self._initializers.items():
-            raw = _raw(array)
+            raw = packed(array)
             gap = -at % (PAGE if len(raw) >= PAGE else ALIGN)
             for part in (bytes(gap), raw):
                 self._digest.update(part)
@@ -98,10 +98,10 @@ def size(initializers: Mapping[str, np.ndarray]) -> int:
 
 def tensor(array: np.ndarray) -> TensorProto:
     """An array as a message of its own. Raises EgshapeError for elements that ONNX has not."""
-    return TensorProto(data_type=elem_type_of(dtype_name(array.dtype)), dims=array.shape, raw_data=bytes(_raw(array)))
+    return TensorProto(data_type=elem_type_of(dtype_name(array.dtype)), dims=array.shape, raw_data=bytes(packed(array)))
 
 
-def _raw(array: np.ndarray) -> memoryview:
+def packed(array: np.ndarray) -> memoryview:
     """The bytes of an array as ONNX wants them: row-major, little-endian, small elements packed."""
     data = np.ascontiguousarray(array)
     if data.dtype.byteorder == ">":
@@ -119,7 +119,7 @@ def _initializer(name: str, array: np.ndarray, place: Place | None) -> list[byte
             tensor.external_data.add(key=key, value=str(value))
         whole = tensor.SerializeToString()
         return [_tag(_INITIALIZER) + _varint(len(whole)) + whole]
-    raw = _raw(array)
+    raw = packed(array)
     head = tensor.SerializeToString() + _tag(_RAW) + _varint(len(raw))
     return [_tag(_INITIALIZER) + _varint(len(head) + len(raw)) + head, raw]
 

@@ -14,6 +14,7 @@ from egshape.frontends.stablehlo.emit_text import DATA_CHECK
 from egshape.frontends.stablehlo.handlers import ints_or
 from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims, has_effect
+from egshape.frontends.stablehlo.stated import check_relation, sized
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_float
@@ -142,7 +143,7 @@ def _dynamic_reduce_window(scope: Scope, node: Node) -> Results:
     attrs: dict[str, tuple[Dim, ...]] = {}
     requires: list[Relation] = []
     for key, value in zip(_WINDOW_KEYS, sizes, strict=True):
-        attrs[key], needed = scope.builder.sizes("reduce_window", value, key)
+        attrs[key], needed = scope.builder.sizes("reduce_window", value, key, signed=key == "padding")
         requires.extend(needed)
     (name,) = node.attributes["called_computations"]
     body = scope.enter(name, node)
@@ -150,7 +151,7 @@ def _dynamic_reduce_window(scope: Scope, node: Node) -> Results:
     for arg, info in zip(body.args, body.types, strict=True):
         inner.values[arg] = inner.builder.arg(None, info.dtype, info.shape)
     region = inner.builder.finish(inner.tensors(body, node.location))
-    return scope.emit(node, "reduce_window", data, attrs, regions=(region,), requires=requires)
+    return sized(scope, node, "reduce_window", data, attrs, regions=(region,), requires=requires)
 
 
 def _select_and_scatter(scope: Scope, node: Node) -> Results:
@@ -352,19 +353,6 @@ def note_proved(scope: Scope, node: Node, message: str, shown: Sequence[Value] =
     """Keep count of an assertion that holds by form."""
     names = {name for size in _scalars(scope, shown) or () for name in size.symbols()}
     scope.program.proved.append((message, str(node.location), scope.program.bounds.why(names)))
-
-
-def check_relation(scope: Scope, node: Node, condition: Relation, message: str, args: Sequence[Dim] = ()) -> None:
-    """A relation on sizes that must hold here."""
-    attrs = {
-        "relation": condition.kind,
-        "sides": (condition.lhs, condition.rhs),
-        "message": message,
-        "args": tuple(args),
-    }
-    scope.builder.add("check", (), attrs, location=node.location)
-    if scope.builder.parent is None:  # in a region it says nothing about what is outside
-        scope.program.bounds.learn(condition)
 
 
 def _scalars(scope: Scope, values: Sequence[Value]) -> list[Dim] | None:

@@ -3,14 +3,14 @@ line, and the facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from egshape.dims import symbol
+from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError, MissingDependency
-from egshape.facts import Facts, Relation, SymbolFacts
+from egshape.facts import Facts, SymbolFacts
 from egshape.frontends.calls import earliest
 from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
@@ -106,6 +106,7 @@ def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, 
     program = Program(module, HANDLERS, plain, host.carried, shared=module.shared(main.name))
     builder = BlockBuilder(decide=program.bounds.decide)
     inputs = _inputs(main, builder, _size_names(module, main, held), program.foreign)
+    _check_bounds(builder, main, inputs)
     scope = Scope(program, builder, dict(zip(main.body.args, inputs, strict=True)), (main.name,))
     try:
         results = scope.tensors(main.body, main.location, tokens=True)
@@ -167,6 +168,22 @@ def _inputs(
     return out
 
 
+def _bounded(main: Function, inputs: Sequence[Value]) -> Iterator[tuple[Value, int, Dim, int]]:
+    """Input axes whose type bounds a size: the input, the axis, its size and the bound."""
+    for value, info in zip(inputs, main.body.types, strict=True):
+        for axis, (size, bound) in enumerate(zip(value.type.shape or (), info.bounds or (), strict=False)):
+            if bound is not None and size.const is None:
+                yield value, axis, size, bound
+
+
+def _check_bounds(builder: BlockBuilder, main: Function, inputs: Sequence[Value]) -> None:
+    """The bounds of input types as checks."""
+    for value, axis, size, bound in _bounded(main, inputs):
+        said = f"axis {axis} of {value.name} has the size {{0}}, its type bounds it by {bound}"
+        attrs = {"relation": "<=", "sides": (size, const(bound)), "message": said, "args": (size,)}
+        builder.add("check", (), attrs, location=main.location)
+
+
 def _size_names(module: Module, main: Function, held: Facts) -> dict[tuple[int, int], str]:
     """Names of input axes: of the ``jax.global_constant`` arguments that main binds to their sizes, else as
     the module's own facts know them."""
@@ -220,17 +237,21 @@ def _held_facts(module: Module) -> Facts:
 def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
     """The module's facts, the bounds of the input types, and which axis each symbol is."""
     sources: list[SymbolFacts] = []
-    bounds: list[Relation] = []
-    for value, info in zip(inputs, main.body.types, strict=True):
+    for value in inputs:
         for axis, size in enumerate(value.type.shape or ()):
-            if size.const is not None:
-                continue
-            (name,) = size.symbols()
-            bound = info.bounds[axis] if info.bounds else None
-            sources.append(SymbolFacts(name, (f"{value.name}.{axis}",)))
-            if bound is not None:
-                bounds += SymbolFacts(name, ranges=((0, bound),)).relations()
+            if size.const is None:
+                (name,) = size.symbols()
+                sources.append(SymbolFacts(name, (f"{value.name}.{axis}",)))
+    bounds = [
+        relation
+        for _, _, size, bound in _bounded(main, inputs)
+        for relation in SymbolFacts(next(iter(size.symbols())), ranges=((0, bound),)).relations()
+    ]
     return held.merge(Facts().with_symbols(sources).with_relations(bounds))
+
+
+_OURS = frozenset(("sym_name", FACTS, "shape.lib"))
+"""Attributes of a module that are written anew, or that speak of what is passed over."""
 
 
 def _metadata(
@@ -242,7 +263,7 @@ def _metadata(
         "module_name": module.name,
         "function_name": main.name,
         **({"meshes": {name: str(mesh) for name, mesh in module.meshes.items()}} if module.meshes else {}),
-        "attributes": {key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)},
+        "attributes": {key: str(attr) for key, attr in module.attributes.items() if key not in _OURS},
         **{
             key: tuple(program.foreign.get(value, "") for value in values)
             for key, values in (("argument_types", inputs), ("result_types", results))

@@ -48,6 +48,7 @@ from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
 from egshape.ir.calls import closed, function_key, unread_sizes
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
 
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""
@@ -68,9 +69,10 @@ def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
 
 
 def statements(graph: Graph) -> int:
-    """How many statements a graph is written as. Constants are not put into text, which takes seconds for weights."""
-    text = _Module(graph, locations=False, data=False).text()
-    return sum(1 for line in text.splitlines() if "stablehlo." in line or "call @" in line)
+    """How many statements a graph is written as, but for constants, whose numbers are not put into the text: that takes
+    seconds for weights."""
+    lines = _Module(graph, locations=False, data=False).text().splitlines()
+    return sum(("stablehlo." in line or "call @" in line) and "stablehlo.constant" not in line for line in lines)
 
 
 def bytecode(text: str) -> bytes:
@@ -223,6 +225,8 @@ class _Function(Scope):
         self.module = module
         self.metadata = metadata
         self.done = ""
+        self.bounded: dict[Value, str] = {}
+        """Results of calls whose types bound their sizes, and these types."""
 
     def function(self, name: str, block: Block, *, public: bool) -> None:
         self.declare(block)
@@ -253,7 +257,8 @@ class _Function(Scope):
         held = [self.metadata.get(f"{what}_{key}", ()) if public else () for key in ("types", "attributes")]
         rows = zip_longest(values, *(each[: len(values)] for each in held), fillvalue="")
         return [
-            (_carried_type(text, value), *([extra] if extra not in ("", "{}") else [])) for value, text, extra in rows
+            (self.bounded.get(value) or _carried_type(text, value), *([extra] if extra not in ("", "{}") else []))
+            for value, text, extra in rows
         ]
 
     def body(self, block: Block) -> None:
@@ -285,24 +290,29 @@ class _Function(Scope):
         for index, value in enumerate(op.results):
             self.bind(value, f"{name}#{index}")
 
-    def region(self, block: Block, *, isolated: bool) -> str:
-        """A region in generic form, braces included."""
+    def region(self, block: Block, *, isolated: bool, given: Sequence[TensorType] = ()) -> str:
+        """A region in generic form, braces included; ``given``: the types that its results have outside."""
         frame = self.push(isolated=isolated)
         self.declare(block)
         for value in block.args:
             self.bind(value, self.fresh())
         self.body(block)
-        lines = self._closed(frame, block)
+        for value, type in zip(block.results, given, strict=False):
+            types = f"({type_text(value.type)}) -> {type_text(type)}"
+            if value.type != type:
+                self.names[value] = self.line(frame, f"stablehlo.convert {self.names[value]} : {types}")
+        lines = self._closed(frame, block, given)
         self.pop()
         outer = self.frames[-1].indent
         return "{\n" + "\n".join(lines) + f"\n{outer}}}"
 
-    def _closed(self, frame: Frame, block: Block) -> list[str]:
+    def _closed(self, frame: Frame, block: Block, given: Sequence[TensorType] = ()) -> list[str]:
         head = []
         if block.args:
             arguments = ", ".join(f"{self.names[value]}: {type_text(value.type)}" for value in block.args)
             head = [f"{frame.indent[:-2]}^bb0({arguments}):"]
-        values = f" {refs(self, block.results)} : {types(block.results)}" if block.results else ""
+        stated = ", ".join(map(type_text, given)) if given else types(block.results)
+        values = f" {refs(self, block.results)} : {stated}" if block.results else ""
         return [*head, *frame.lines, f"{frame.indent}stablehlo.return{values}"]
 
 
@@ -317,9 +327,19 @@ def _signature(op: Op) -> str:
 def _with_regions(scope: _Function, op: Op, properties: str = "") -> str:
     names = refs(scope, op.operands)
     isolated = op.name in _ISOLATED
-    regions = ", ".join(scope.region(region, isolated=isolated) for region in op.regions)
+    given = tuple(value.type for value in op.results) if _differ(op) else ()
+    regions = ", ".join(scope.region(region, isolated=isolated, given=given) for region in op.regions)
     held = f" <{{{properties}}}>" if properties else ""
     return f'"{full_name(op.name)}"({names}){held} ({regions}) : {_signature(op)}'
+
+
+def _differ(op: Op) -> bool:
+    """Whether branches give static sizes that differ: each then gives the type of the op, which leaves them open."""
+    if REGISTRY[op.name].traits.regions != "branch":
+        return False
+    shapes = [[value.type.shape or () for value in region.results] for region in op.regions]
+    sizes = (zip(*dims, strict=False) for dims in zip(*shapes, strict=True))
+    return any(len({dim.const for dim in axis} - {None}) > 1 for axes in sizes for axis in axes)
 
 
 def _reduce(scope: _Function, op: Op) -> str:
@@ -489,17 +509,32 @@ def _host_call(scope: _Function, op: Op) -> str:
     held = parts(base64.b64decode(payload).decode())
     names = scope.module.moved_here(held.functions)
     values = {f"%arg{place}": scope.names[value] for place, value in enumerate(op.operands)}
+    scope.bounded.update((value, text) for value, text in zip(op.results, held.types, strict=True) if _BOUNDS in text)
     middle = renamed(with_symbols(held.middle, names), values, f"inner{scope.fresh()[1:]}_")
     own = op.operands[: len(held.given)]
     given = [_carried_type(text, value) for text, value in zip(held.given, own, strict=True)]
     found = [_carried_type(text, value) for text, value in zip(held.types, op.results, strict=True)]
     listed = found[0] if len(found) == 1 else f"({', '.join(found)})"
-    return f'"{held.name}"({refs(scope, own)}){middle} : ({", ".join(given)}) -> {listed}'
+    taken = ", ".join(_with_bounds(scope, value, type) for value, type in zip(own, given, strict=True))
+    return f'"{held.name}"({taken}){middle} : ({", ".join(given)}) -> {listed}'
+
+
+def _with_bounds(scope: _Function, value: Value, type: str) -> str:
+    """The name of a value, as one whose type bounds its sizes where an op takes it so."""
+    name, ours = scope.names[value], type_text(value.type)
+    if _BOUNDS not in type or scope.bounded.get(value) == type:
+        return name
+    return scope.line(scope.frames[-1], f"stablehlo.convert {name} : ({ours}) -> {type}")
+
+
+_BOUNDS = "#stablehlo.bounds<"
 
 
 def _carried_type(text: str, value: Value) -> str:
-    """The type of a value; that which came with the op where it is no tensor of ours."""
+    """The type of a value; that which came with the op where it bounds sizes, or is no tensor of ours."""
     ours = type_text(value.type)
+    if _BOUNDS in text:
+        return text
     return text if text and ours == FOREIGN and not text.endswith("xi1>") else ours
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from egshape.dims import Dim
+from egshape.facts import Relation
 from egshape.frontends.size_ranges import Ranges
 from egshape.frontends.size_terms import forms, plan
 from egshape.frontends.stablehlo.emit_scope import SCALAR, Scope
+from egshape.frontends.stablehlo.emit_text import static_type
 
 _DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
 
@@ -24,6 +26,21 @@ class Comparison:
     lhs: Dim
     rhs: Dim
     dtype: str
+
+
+def condition(scope: Scope, relation: Relation, args: Sequence[Dim]) -> str:
+    """An i1: whether a relation of sizes holds, given that ``args`` are computed too."""
+    first, *others = (_compared(scope, each, args) for each in relation.alternatives())
+    for other in others:
+        first = scope.shared(f"stablehlo.or {first}, {other} : tensor<i1>")
+    return first
+
+
+def _compared(scope: Scope, relation: Relation, args: Sequence[Dim]) -> str:
+    found = comparison(scope, relation.kind, relation.lhs, relation.rhs, args)
+    type = static_type(found.dtype, ())
+    one, two = (scope.size(dim, found.dtype, SCALAR) for dim in (found.lhs, found.rhs))
+    return scope.shared(f"stablehlo.compare {found.direction}, {one}, {two}, SIGNED : ({type}, {type}) -> tensor<i1>")
 
 
 def comparison(scope: Scope, relation: str, lhs: Dim, rhs: Dim, args: Sequence[Dim]) -> Comparison:

@@ -2,7 +2,7 @@
 
 - A convert to the dtype that its operand has is its operand.
 - A slice at a clamped place is a gather, which clamps by itself and takes its sizes as they are; the axis of
-  size 1 that a reshape drops after it is collapsed.
+  size 1 that a reshape drops after it is collapsed. Where windows nest their starts are clamped explicitly instead.
 - Padding behind the last window of a pooling may be any that gives as many windows: a constant, if one does.
 - Constants and size tensors that nothing reads are left out, and what only such slices read."""
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, const, floordiv, symbol
+from egshape.frontends.stablehlo.emit_nests import is_told_apart, nested, written
 from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ir.types import TensorType
 
@@ -26,7 +27,7 @@ _TRIED = 64
 
 def prepared(block: Block) -> Block:
     """The block and the regions inside of it in the form to be written."""
-    return _Writer(block, {}).block()
+    return _Writer(block, {}, nested(block)).block()
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ class _Cut:
 class _Writer:
     """One block under conversion; ``same`` are values that another one stands for."""
 
-    def __init__(self, block: Block, same: Mapping[Value, Value]) -> None:
+    def __init__(self, block: Block, same: Mapping[Value, Value], nests: frozenset[Op]) -> None:
         self.source = block
         self.same = dict(same)
+        self.nests = nests
         self.maker = {value: op for op in block.ops for value in op.results}
         self.elements = {d.name: d for d in block.symbols if d.element is not None and not d.offset}
         self.skipped: set[Value] = set()
@@ -61,15 +63,19 @@ class _Writer:
             return
         if len(op.results) == 1 and op.result in self.skipped:
             return
-        cut = self.cut(op) if op.name == "slice" else None
+        cut = self.cut(op) if op.name == "slice" and op not in self.nests else None
         if cut is not None:
             yield self.gather(op, cut)
             return
         operands = tuple(self.same.get(value, value) for value in op.operands)
-        regions = tuple(_Writer(region, self.same).block() for region in op.regions)
+        regions = tuple(_Writer(region, self.same, self.nests).block() for region in op.regions)
+        is_nested = op in self.nests
         if operands != op.operands or regions:
             op = replace(op, operands=operands, regions=regions)
-        yield _with_fixed_padding(op) if op.name == "reduce_window" else op
+        if is_nested or is_told_apart(op):
+            yield from written(op, clamps=is_nested)
+        else:
+            yield _with_fixed_padding(op) if op.name == "reduce_window" else op
 
     # -- slices at clamped places ----
 

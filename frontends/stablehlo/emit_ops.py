@@ -7,7 +7,8 @@ from typing import Any
 
 from egshape.dims import Dim
 from egshape.errors import Unsupported
-from egshape.frontends.stablehlo.emit_checks import comparison
+from egshape.facts import Relation
+from egshape.frontends.stablehlo.emit_checks import condition
 from egshape.frontends.stablehlo.emit_scope import SCALAR, Scope, UnknownSource
 from egshape.frontends.stablehlo.emit_text import (
     bool_array,
@@ -431,14 +432,8 @@ def check_operands(scope: Scope, op: Op) -> tuple[list[str], list[str]]:
         names = [scope.names[value] for value in op.operands]
         kinds = [type_text(value.type) for value in op.operands]
     else:
-        lhs, rhs = attrs["sides"]
-        found = comparison(scope, attrs["relation"], lhs, rhs, attrs["args"])
-        type = static_type(found.dtype, ())
-        one, two = (scope.size(dim, found.dtype, SCALAR) for dim in (found.lhs, found.rhs))
-        pred = scope.shared(
-            f"stablehlo.compare {found.direction}, {one}, {two}, SIGNED : ({type}, {type}) -> tensor<i1>"
-        )
-        names, kinds = [pred], ["tensor<i1>"]
+        relation = Relation(attrs["relation"], *attrs["sides"])
+        names, kinds = [condition(scope, relation, attrs["args"])], ["tensor<i1>"]
     for dim in attrs["args"]:
         width = scope.width(dim)
         names.append(scope.size(dim, width, SCALAR))

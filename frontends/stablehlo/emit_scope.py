@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, is_nonnegative, is_positive, symbol
+from egshape.dims import Dim, const, is_nonnegative, is_positive, symbol
 from egshape.errors import EgshapeError
 from egshape.frontends.size_ranges import SIZE, Range, Ranges, Values, power_of_two
 from egshape.frontends.size_terms import Term, plan
@@ -442,7 +442,9 @@ class Scope:
             return found
         frames = {id(frame): frame for frame in map(self._frame_of, (d for d in dims if d.const is None))}
         frame = max(frames.values(), key=self.frames.index)
-        found = self._repeated(frame, dims, dtype) or self._joined(frame, dims, dtype)
+        found = (
+            self._given(frame, dims, dtype) or self._repeated(frame, dims, dtype) or self._joined(frame, dims, dtype)
+        )
         frame.memo[key] = found
         return found
 
@@ -460,6 +462,19 @@ class Scope:
                 frame, f"stablehlo.reshape {source} : ({static_type('i32', [len(flat)])}) -> {type}"
             )
         return found, type
+
+    def _given(self, frame: Frame, dims: Sequence[Dim], dtype: str) -> str | None:
+        """The vector of data whose elements, in order, are the sizes."""
+        sources = [self._source(_label(dim))[0] if plan(dim).kind == "symbol" else None for dim in dims]
+        first = sources[0]
+        if first is None or first.value.type.dims != (const(len(dims)),):
+            return None
+        for at, each in enumerate(sources):
+            if each is None or (each.value, each.element, each.offset) != (first.value, at, 0):
+                return None
+        name, given = self.names[first.value], first.value.type.dtype
+        types = f"({static_type(given, [len(dims)])}) -> {static_type(dtype, [len(dims)])}"
+        return name if given == dtype else self.line(frame, f"stablehlo.convert {name} : {types}")
 
     def _repeated(self, frame: Frame, dims: Sequence[Dim], dtype: str) -> str | None:
         """One size several times, as a broadcast of the scalar where nothing else wants its vector."""

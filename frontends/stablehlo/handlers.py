@@ -11,6 +11,7 @@ from egshape.dims import Dim
 from egshape.errors import Unsupported
 from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims
+from egshape.frontends.stablehlo.stated import shaped, sized
 from egshape.ir.graph import Value
 from egshape.ops.kinds import comparison
 
@@ -23,6 +24,15 @@ def _simple(name: str, attrs: Attrs) -> Handler:
 
     def handler(scope: Scope, node: Node) -> Results:
         return scope.emit(node, name, scope.operands(node), attrs(scope, node))
+
+    return handler
+
+
+def _told(name: str, attrs: Attrs) -> Handler:
+    """The same of an op whose operands tell the sizes of its result."""
+
+    def handler(scope: Scope, node: Node) -> Results:
+        return sized(scope, node, name, scope.operands(node), attrs(scope, node))
 
     return handler
 
@@ -51,10 +61,6 @@ def _iota(scope: Scope, node: Node) -> dict[str, Any]:
         "dim": node.attributes["iota_dimension"],
         "shape": scope.static(node),
     }
-
-
-def _dynamic_iota(scope: Scope, node: Node) -> dict[str, Any]:
-    return {**_result_dtype(scope, node), "dim": node.attributes["iota_dimension"]}
 
 
 def _broadcast(scope: Scope, node: Node) -> dict[str, Any]:
@@ -170,26 +176,41 @@ def _real_dynamic_slice(scope: Scope, node: Node) -> Results:
     """Limits of a window at a start that is data are computed from the start: its size is an expression."""
     x, starts, limits, strides = scope.operands(node)
     requires = scope.builder.name_elements(starts, limits)
-    return scope.emit(node, "slice", (x, starts, limits, strides), requires=requires)
+    return sized(scope, node, "slice", (x, starts, limits, strides), {}, requires=requires)
 
 
 def _dynamic_broadcast(scope: Scope, node: Node) -> Results:
     """To common sizes of other shapes the sizes are given as they are: each is one of those that it joins, so it fits
     whatever dtype these fit."""
     x, shape = scope.operands(node)
-    attrs = {"dims": _ints(node.attributes["broadcast_dimensions"])}
+    attrs: dict[str, Any] = {"dims": _ints(node.attributes["broadcast_dimensions"])}
     known = scope.builder.elements(shape)
     sizes = () if known is None else tuple(known.reshape(-1))
     joins = scope.program.joins
     if any(isinstance(size, Dim) and len(joins.get(size, ())) > 1 for size in sizes) and None not in sizes:
-        return scope.emit(node, "broadcast_in_dim", (x,), {**attrs, "shape": sizes})
-    return scope.emit(node, "broadcast_in_dim", (x, shape), attrs)
+        return sized(scope, node, "broadcast_in_dim", (x,), {**attrs, "shape": sizes})
+    return shaped(scope, node, "broadcast_in_dim", (x,), shape, attrs)
+
+
+def _dynamic_reshape(scope: Scope, node: Node) -> Results:
+    x, shape = scope.operands(node)
+    return shaped(scope, node, "reshape", (x,), shape, {})
+
+
+def _dynamic_iota(scope: Scope, node: Node) -> Results:
+    attrs = {**_result_dtype(scope, node), "dim": node.attributes["iota_dimension"]}
+    return shaped(scope, node, "iota", (), scope.operand(node, 0), attrs)
 
 
 HANDLERS: dict[str, Handler] = {
     "stablehlo.real_dynamic_slice": _real_dynamic_slice,
     "stablehlo.dynamic_broadcast_in_dim": _dynamic_broadcast,
     "stablehlo.reduce_precision": _same,
+    "stablehlo.dynamic_iota": _dynamic_iota,
+    "stablehlo.dynamic_reshape": _dynamic_reshape,
+    "stablehlo.dynamic_pad": _told("pad", lambda scope, node: {}),
+    "stablehlo.dynamic_conv": _told("convolution", _conv_common),
+    "stablehlo.dynamic_gather": _told("gather", _dynamic_gather),
 } | {
     f"stablehlo.{mlir}": _simple(ours, attrs)
     for mlir, ours, attrs in (
@@ -198,7 +219,6 @@ HANDLERS: dict[str, Handler] = {
         ("bitcast_convert", "bitcast_convert", _result_dtype),
         ("compare", "compare", _compare),
         ("iota", "iota", _iota),
-        ("dynamic_iota", "iota", _dynamic_iota),
         (
             "get_dimension_size",
             "get_dimension_size",
@@ -214,19 +234,15 @@ HANDLERS: dict[str, Handler] = {
             },
         ),
         ("reshape", "reshape", lambda scope, node: {"shape": scope.static(node)}),
-        ("dynamic_reshape", "reshape", lambda scope, node: {}),
         ("transpose", "transpose", _axes("permutation", "permutation")),
         ("reverse", "reverse", _axes("dimensions", "dims")),
         ("slice", "slice", _slice),
         ("pad", "pad", _pad),
-        ("dynamic_pad", "pad", lambda scope, node: {}),
         ("concatenate", "concatenate", lambda scope, node: {"dim": node.attributes["dimension"]}),
         ("dynamic_slice", "dynamic_slice", _axes("slice_sizes", "sizes")),
         ("dot_general", "dot_general", _dot_general),
         ("dot", "dot_general", _dot),
         ("convolution", "convolution", _convolution),
-        ("dynamic_conv", "convolution", _conv_common),
         ("gather", "gather", _gather),
-        ("dynamic_gather", "gather", _dynamic_gather),
     )
 }

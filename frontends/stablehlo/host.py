@@ -10,6 +10,7 @@ from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Scope
+from egshape.frontends.stablehlo.stated import check_stated
 from egshape.ir import types
 from egshape.ir.graph import Value
 from egshape.ir.types import TensorType
@@ -52,6 +53,9 @@ _PURE = frozenset(
 """Ops that may be joined with equal ones, moved, and dropped where nobody reads them. All others stay where they are:
 they may have state (``rng``), talk to other devices, or be something that is not known here."""
 
+_CALLEE = {"stablehlo.custom_call": "call_target_name", "func.call": "callee"}
+"""Where ops name what they call."""
+
 Sizes = tuple["Dim | None", ...]
 
 
@@ -62,7 +66,7 @@ def carried(scope: Scope, node: Node) -> Sequence[Value]:
         raise Unsupported(f"{node.name} reads a value that is no tensor", where=str(node.location))
     values = [value for value in operands if value is not None]
     shapes, requires = _shapes(scope, node, values)
-    target = str(node.attributes.get("call_target_name", "")) if node.name.endswith(".custom_call") else ""
+    target = str(node.attributes.get(_CALLEE.get(node.name, ""), ""))
     attrs = {
         "target": f"{node.name} @{target}" if target else node.name,
         "call": call_of(KIND, node.single.encode()),
@@ -88,7 +92,7 @@ def carried(scope: Scope, node: Node) -> Sequence[Value]:
 def _pure(scope: Scope, node: Node) -> bool:
     if node.name == "stablehlo.custom_call":
         return not node.attributes.get("has_side_effect", False)
-    return node.name in _PURE or _by_elements(scope, node)
+    return node.name in _PURE or node.name == "func.call" or _by_elements(scope, node)
 
 
 def _by_elements(scope: Scope, node: Node) -> bool:
@@ -194,6 +198,7 @@ def _fft(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relat
 def _rng(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relation]) -> list[Sizes | None]:
     sizes, needed = scope.builder.sizes("rng", values[2], "shape")
     requires.extend(needed)
+    check_stated(scope, node, sizes, node.types[0].shape)
     return [sizes]
 
 
@@ -214,9 +219,10 @@ def _custom_call(scope: Scope, node: Node, values: Sequence[Value], requires: li
     if places is None or len(places) != len(node.types):
         return [None] * len(node.types)
     found: list[Sizes | None] = []
-    for place in places:
+    for place, info in zip(places, node.types, strict=True):
         sizes, needed = scope.builder.sizes("custom_call", values[int(place)], "shape")
         requires.extend(needed)
+        check_stated(scope, node, sizes, info.shape)
         found.append(sizes)
     return found
 

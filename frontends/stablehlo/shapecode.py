@@ -13,9 +13,10 @@ from egshape.dims import Dim, bcast, broadcast_gap, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.arith import floor_division
-from egshape.frontends.stablehlo.control import check, check_relation, note_proved
+from egshape.frontends.stablehlo.control import check, note_proved
 from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, checked, dims
+from egshape.frontends.stablehlo.stated import check_relation, stated_as
 from egshape.ir.graph import Value
 from egshape.ir.types import numpy_dtype
 
@@ -47,7 +48,7 @@ def _sizes(scope: Scope, node: Node, value: Value) -> list[Dim]:
     items = [] if known is None else list(known.reshape(-1))
     if items and all(isinstance(item, Dim) for item in items):
         return items
-    found, requires = scope.builder.sizes(node.name, value, "shape")
+    found, requires = scope.builder.sizes(value.name, value, "element")
     for relation in requires:
         check_relation(scope, node, relation, f"{relation} does not fit")
     return list(found)
@@ -134,6 +135,11 @@ def _meet(scope: Scope, node: Node) -> Results:
     first = scope.operand(node, 0)
     _cstr_eq(scope, node)
     return (first,)
+
+
+def _join(scope: Scope, node: Node) -> Results:
+    """The same of what is an invalid shape where they differ: that is no error where nobody reads it."""
+    return _meet(scope, node) if scope.program.module.is_read(node.results[0]) else (scope.operand(node, 0),)
 
 
 def _with_shape(scope: Scope, node: Node) -> Results:
@@ -368,12 +374,7 @@ def _cast(scope: Scope, node: Node) -> Results:
         if info.shape is not None:
             raise Unsupported("tensor.cast gives a rank to a value of unknown rank", where=str(node.location))
         return (x,)
-    stated = info.shape or (None,) * x.type.rank
-    sizes = [size if said is None else const(said) for size, said in zip(x.type.shape, stated, strict=True)]
-    changed = [(size, said) for size, said in zip(x.type.shape, sizes, strict=True) if size is not said]
-    for size, said in changed:
-        check_relation(scope, node, Relation("==", size, said), f"a size is {{0}}, not {said}", (size,))
-    return (scope.one(node, "reshape", (x,), shape=tuple(sizes)) if changed else x,)
+    return (stated_as(scope, node, x, info.shape or (None,) * x.type.rank),)
 
 
 HANDLERS: dict[str, Handler] = {
@@ -396,6 +397,7 @@ HANDLERS: dict[str, Handler] = {
     "shape.size_to_index": lambda scope, node: scope.operands(node),
     "shape.index_to_size": lambda scope, node: scope.operands(node),
     "shape.from_extents": _from_extents,
+    "shape.join": _join,
     "shape.meet": _meet,
     "shape.with_shape": _with_shape,
     "shape.value_of": _first,

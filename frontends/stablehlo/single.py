@@ -19,7 +19,7 @@ def single(hlo: SimpleNamespace, op: Any, symbols: Mapping[str, Any]) -> tuple[s
     """The text of a module whose ``main`` is one op, and the values around that its regions read: the arguments of
     ``main`` are the op's operands and these. ``symbols`` are the functions (and meshes) that an op may name."""
     ir, func = hlo.ir, hlo.func
-    outer = _captured(op)
+    outer = captured(op)
     given = [*op.operands, *outer]
     with op.context, ir.Location.unknown():
         module = ir.Module.create()
@@ -33,31 +33,33 @@ def single(hlo: SimpleNamespace, op: Any, symbols: Mapping[str, Any]) -> tuple[s
             func.ReturnOp(list(copy.results))
         for place, argument in enumerate(list(block.arguments)[: len(op.operands)]):
             copy.operands[place] = argument
-        _bind(copy, dict(zip(outer, list(block.arguments)[len(op.operands) :], strict=True)))
+        bind(copy, dict(zip(outer, list(block.arguments)[len(op.operands) :], strict=True)))
         return module.operation.get_asm(use_local_scope=True), outer
 
 
-def _inside(op: Any) -> list[Any]:
+def inside(op: Any) -> list[Any]:
     """The ops in the regions of an op, at any depth."""
     return [
         found
         for region in op.regions
         for block in region.blocks
         for view in block.operations
-        for found in (view.operation, *_inside(view.operation))
+        for found in (view.operation, *inside(view.operation))
     ]
 
 
-def _captured(op: Any) -> tuple[Any, ...]:
-    inner = _inside(op)
+def captured(op: Any) -> tuple[Any, ...]:
+    """The values around that the regions of an op read."""
+    inner = inside(op)
     own = {value for each in inner for value in each.results}
     for each in (op, *inner):
         own.update(value for region in each.regions for block in region.blocks for value in block.arguments)
     return tuple(dict.fromkeys(value for each in inner for value in each.operands if value not in own))
 
 
-def _bind(op: Any, stands: Mapping[Any, Any]) -> None:
-    for each in _inside(op):
+def bind(op: Any, stands: Mapping[Any, Any]) -> None:
+    """Let the regions of an op read other values."""
+    for each in inside(op):
         for place, value in enumerate(list(each.operands)):
             if value in stands:
                 each.operands[place] = stands[value]

@@ -13,6 +13,7 @@ from egshape.errors import ParseError, Unsupported
 from egshape.frontends.calls import LEAST_SHARED, called_often
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
 from egshape.frontends.stablehlo.blocks import BIND, EXIT, Jump, Piece, structured
+from egshape.frontends.stablehlo.bounded import is_outlined, outline
 from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.parse import BYTECODE
 from egshape.frontends.stablehlo.single import single
@@ -60,6 +61,7 @@ class Module:
         """Of devices, which shardings name."""
         self._read: dict[str, Function] = {}
         self._public: list[str] = []
+        outline(hlo, module)
         self._list(module)
 
     def _list(self, module: Any) -> None:
@@ -68,6 +70,8 @@ class Module:
             if op.name == "sdy.mesh":
                 self.meshes[op.attributes["sym_name"].value] = op
                 continue
+            if op.name == "shape.function_library":
+                continue  # says of ops of other dialects what shapes they give: ours are known
             if op.name != "func.func":
                 raise Unsupported(
                     f"an op {op.name} outside of a function",
@@ -109,6 +113,18 @@ class Module:
         if known is None:
             known = self._read[name] = self._function(name, self._found[name])
         return known
+
+    def is_read(self, value: int) -> bool:
+        """Whether an op, or what ends a block, of the functions that were read so far reads a value."""
+        bodies = [each.body for each in self._read.values()]
+        for body in bodies:
+            if value in body.results:
+                return True
+            for node in body.nodes:
+                if value in node.operands or value in node.captured:
+                    return True
+                bodies += node.regions
+        return False
 
     def shared(self, entry: str) -> frozenset[str]:
         """The functions of some length that stand in several calls, of those that a function needs."""
@@ -209,7 +225,7 @@ class Module:
         name = op.name
         location = reader.location(op.location)
         operands = self._operands(op)
-        if not self._known(op) or self._is_foreign(op):
+        if not self._known(op) or self._is_foreign(op) or is_outlined(op, self._found):
             return self._carried(op, location, self._results(op))
         attributes = reader.attributes(op)
         if name in _KEEP_TEXT:

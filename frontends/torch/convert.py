@@ -11,14 +11,16 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from egshape.dims import Dim, const, floordiv, symbol
-from egshape.errors import EgshapeError, InternalError, Unsupported
+from egshape.dims import Dim, const, floordiv, mod, symbol
+from egshape.errors import EgshapeError, InternalError, InvalidInput, Unsupported
 from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.frontends.torch import composites, guards, host, ops  # noqa: F401  (ops: declares the ops)
+from egshape.frontends.torch.axes import Axis, Places, label_of, linear
 from egshape.frontends.torch.held import NEW, Held
 from egshape.frontends.torch.higher import HIGHER
+from egshape.frontends.torch.nonempty import nonempty
 from egshape.frontends.torch.registry import COMPOSITES, HANDLERS, NoLowering
-from egshape.frontends.torch.scope import Call, Program, Scope, label_of
+from egshape.frontends.torch.scope import Call, Program, Scope
 from egshape.frontends.torch.stand_ins import FILE, as_themselves
 from egshape.frontends.torch.symbolic import SYMBOLIC
 from egshape.frontends.torch.types import array_of, dim_of, dtype_of
@@ -43,7 +45,7 @@ MADE_UP = 2
 def read(
     exported: Any,
     name: str,
-    labels: Mapping[tuple[int, int], str] | None = None,
+    places: Places | None = None,
     *,
     trained: bool = False,
     whole: bool = False,
@@ -53,24 +55,40 @@ def read(
     changes, and its parameters if it is to be ``trained``; its outputs the user's, then the new values of these
     buffers. Other parameters and buffers are constants on torch's memory.
 
-    labels: names of sizes, by the place of an input and an axis; equal names are equal sizes, checked at entry.
+    places: what the author says of axes; equal names are equal sizes, and what is said is checked at entry.
     whole: ops that are several of ours stay one composite each, which goes out as the call that it was.
     held: facts that came with the program, whose symbols name sizes too.
 
     Raises EgshapeError for what has no graph, naming the node and the model's line."""
     program = Program(whole=whole)
     scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
-    decomposed = exported.run_decompositions(dict(_table()))
+    decomposed = _decomposed(exported)
     as_themselves(decomposed)
     reader = Reader(decomposed, scope)
-    reader.inputs(labels or {}, held or Facts(), trained=trained)
-    notes = _entry_checks(exported, decomposed, reader)
+    reader.inputs(places or {}, held or Facts(), trained=trained)
+    notes = _entry_checks(exported, decomposed, reader, places or {})
     reader.nodes()
     results, names = reader.outputs()
     body = scope.builder.finish(results)
     facts = _with(held or Facts(), facts_of(reader.given, program), body)
     metadata = {"format": "torch", "host_calls": tuple(program.hosted), "notes": tuple(notes)}
     return Graph(name, body, tuple(names), facts, metadata, own=Held(reader.state))
+
+
+def _decomposed(exported: Any) -> Any:
+    """A program in terms of the declared ops. Some decompositions ask whether a tensor is empty, and give as many
+    elements of an empty one as of others. Raises Unsupported with torch's reason."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    try:
+        try:
+            return exported.run_decompositions(dict(_table()))
+        except GuardOnDataDependentSymNode:
+            with nonempty():
+                return exported.run_decompositions(dict(_table()))
+    except (RuntimeError, AssertionError) as error:  # torch's own are of these
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise Unsupported(f"torch does not decompose the program: {reason}", hint="see torch's message") from None
 
 
 def _with(held: Facts, found: Facts, body: Block) -> Facts:
@@ -106,11 +124,13 @@ class Reader:
         """What the placeholders of the user's inputs became."""
         self.state: dict[str, Any] = {}
         """Tensors of the model that are inputs."""
+        self.asked: list[tuple[Relation, str]] = []
+        """What sizes of inputs must fulfil to be what the author says that they are, each with its message."""
         self._held: dict[int, Value] = {}
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
-    def inputs(self, labels: Mapping[tuple[int, int], str], held: Facts, *, trained: bool) -> None:
+    def inputs(self, places: Places, held: Facts, *, trained: bool) -> None:
         """The user's inputs, then changed buffers and parameters that are trained, then constants."""
         signature = self.exported.graph_signature
         nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
@@ -124,7 +144,7 @@ class Reader:
                 own.append((node, spec.target))
                 self.state[spec.target] = self._tensor(spec)
         called = {each.sources[0]: each.name for each in held.symbols if each.sources}
-        self._name([node.meta["val"] for node, _ in own], [name for _, name in own], labels, called)
+        self._name([node.meta["val"] for node, _ in own], [name for _, name in own], places, called)
         for node, name in own:
             self.values[node] = self.by_name[node.name] = self._input(node.meta["val"], name)
         for node, spec in specs:
@@ -135,19 +155,42 @@ class Reader:
         self,
         vals: Sequence[Any],
         names: Sequence[str],
-        labels: Mapping[tuple[int, int], str],
+        places: Places,
         called: Mapping[str, str] = {},
     ) -> None:
-        """Name torch's symbols: after the first axis that has this size, or the label of it; ``called``: what axes
-        (``x.1``) are called where no label says it."""
+        """Name torch's symbols: as the author names them, else after the first axis that has this size; ``called``:
+        what axes (``x.1``) are called where the author says nothing."""
+        roots = {name: symbol(name) for axis in places.values() if (name := axis.name)}
         for place, (val, name) in enumerate(zip(vals, names, strict=True)):
             for axis, size in enumerate(getattr(val, "shape", ())):
                 expr = None if isinstance(size, int) else size.node.expr
                 if expr is None or not expr.is_Symbol or expr in self.scope.program.sizes:
                     continue
-                self.scope.program.sizes[expr] = symbol(
-                    labels.get((place, axis)) or called.get(f"{name}.{axis}", f"{name}.{axis}")
-                )
+                own = called.get(f"{name}.{axis}", f"{name}.{axis}")
+                said = places.get((place, axis), Axis()).size
+                self.scope.program.sizes[expr] = symbol(own) if said is None else self._computed(said, own, roots)
+
+    def _computed(self, size: Dim, own: str, roots: dict[str, Dim]) -> Dim:
+        """A size in terms of sizes that are axes: where its symbol is none yet, it follows from this axis, ``own``."""
+        (root,) = size.symbols()
+        if root in roots:
+            return size.substitute(roots)
+        form = linear(size)
+        if form is None:
+            raise InvalidInput(f"no axis has the size {root}", hint=f"name one so, or write {size} as a*{root} + b")
+        roots[root] = self._solved(symbol(own), *form)
+        return symbol(own)
+
+    def _solved(self, size: Dim, factor: int, offset: int) -> Dim:
+        """What s is where ``factor * s + offset`` is the size of an axis, which then is asked to be such a size."""
+        if factor != 1:
+            rest = Relation("==", mod(size, factor), const(offset % factor))
+            self.asked.append(
+                (rest, f"a size divided by {factor} leaves {{0}}, the program takes those that leave {{1}}")
+            )
+        if offset > 0:
+            self.asked.append((Relation("<=", const(offset), size), "a size is {1}, the program takes {0} or more"))
+        return floordiv(size - offset, factor)
 
     def _input(self, val: Any, name: str) -> Any:
         import torch
@@ -163,7 +206,8 @@ class Reader:
         if isinstance(val, torch.SymInt):
             value = builder.arg(name, "i64", ())
             self.given.append(value)
-            (size,) = self.scope.sizes(self.scope.one("reshape", (value,), shape=(const(1),)), name, signed=True)
+            vector = self.scope.one("reshape", (value,), shape=(const(1),))
+            (size,) = self.scope.sizes(vector, name, signed=not _is_size(val))
             self.scope.program.sizes.setdefault(val.node.expr, size)
             return size
         if val is None or isinstance(val, bool | int | float | str):
@@ -183,7 +227,7 @@ class Reader:
         if len(missing) == 1 and expr.is_polynomial(missing[0]) and expr.as_poly(missing[0]).degree() == 1:
             factor, offset = expr.coeff(missing[0], 1), expr.coeff(missing[0], 0)
             if factor.is_Integer and offset.is_Integer and factor > 0:
-                known[missing[0]] = floordiv(out - int(offset), int(factor))
+                known[missing[0]] = self._solved(out, int(factor), int(offset))
                 return out
         raise Unsupported(f"the size {expr} of {label} has no form of ours", hint="give the axis a Dim of its own")
 
@@ -375,7 +419,18 @@ def _call(node: Any) -> Call:
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
     dtypes, ranks = tuple(dtype_of(each.dtype) for each in tensors), tuple(each.dim() for each in tensors)
     symbols = tuple(each.node.expr for each in several if isinstance(each, torch.SymInt))
-    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks)
+    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks, _used(node))
+
+
+def _is_size(val: Any) -> bool:
+    """Whether torch knows of a ``SymInt`` that it is not negative."""
+    held = val.node.shape_env.var_to_range.get(val.node.expr)
+    return held is not None and (low := _bound(held.lower)) is not None and low >= 0
+
+
+def _used(node: Any) -> frozenset[int]:
+    items = [each for each in node.users if each.target is operator.getitem]
+    return frozenset(each.args[1] for each in items if each.users)
 
 
 def _promoted(node: Any) -> str:
@@ -430,23 +485,32 @@ def _output_names(exported: Any, count: int) -> list[str]:
 # -- facts and checks ----------------------------------------------------------------------------------------------
 
 
-def _entry_checks(exported: Any, decomposed: Any, reader: Reader) -> list[str]:
+def _entry_checks(exported: Any, decomposed: Any, reader: Reader, places: Places) -> list[str]:
     """What the program asks of its inputs: bounds that its author gave, and torch's guards. Notes for guards that are
     not understood."""
     scope = reader.scope
     scope.location = Location(name="guards")
-    for sym, held in decomposed.range_constraints.items():
-        size = scope.program.sizes.get(sym)
+    for expr, held in decomposed.range_constraints.items():
+        size = dim_of(expr, scope.program.sizes)
         low, high = _bound(held.lower), _bound(held.upper)
         if low is not None and low >= 0:
-            scope.program.free.add(sym)
-        if size is None:
-            continue
-        if low is not None and low > MADE_UP:
-            scope.check(Relation("<=", const(low), size), f"a size is {{1}}, the program takes {low} or more")
-        if high is not None and high < _LARGE:
-            scope.check(Relation("<=", size, const(high)), f"a size is {{0}}, the program takes {high} at most")
+            scope.program.free.add(expr)
+        if size is not None:
+            meant = low is not None and low > (MADE_UP if expr.is_Symbol else 0)
+            _check_range(scope, size, low if meant else None, high)
+    inputs = list(reader.by_name.values())
+    for (place, axis), said in places.items():
+        _check_range(scope, inputs[place].type.dims[axis], said.low, said.high)
+    for relation, message in reader.asked:
+        scope.check(relation, message)
     return guards.add(scope, guards.of(exported), reader.by_name)
+
+
+def _check_range(scope: Scope, size: Dim, low: int | None, high: int | None) -> None:
+    if low is not None:
+        scope.check(Relation("<=", const(low), size), f"a size is {{1}}, the program takes {low} or more")
+    if high is not None and high < _LARGE:
+        scope.check(Relation("<=", size, const(high)), f"a size is {{0}}, the program takes {high} at most")
 
 
 def _bound(number: Any) -> int | None:

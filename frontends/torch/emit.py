@@ -185,11 +185,12 @@ class Emitter:
         self.effect("_assert_scalar.default", self.compute(operator.eq, one, two), message)
 
     def cost(self) -> Cost:
-        """The nodes but for those that only check, and the bytes of what the module holds."""
+        """The nodes, those that only check apart, and the bytes of what the module holds."""
         inner = [each.cost() for each in self.modules.values()]
         own = sum(node.op == "call_function" for node in self.graph.nodes) - self.checks
         held = sum(array.nbytes for array in self.constants.values())
-        return Cost(own + sum(each.count for each in inner), "nodes", held + sum(each.bytes for each in inner))
+        count, size = sum(each.count for each in inner), sum(each.bytes for each in inner)
+        return Cost(own + count, "nodes", held + size, self.checks + sum(each.checks or 0 for each in inner))
 
     # -- calls -------------------------------------------------------------------------------------------------
 

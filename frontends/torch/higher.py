@@ -55,6 +55,7 @@ class Inner:
     kwargs: Any
     name: str
     meta: dict[str, Any]
+    users: Any
 
 
 def higher(name: str) -> Callable[[Handler], Handler]:
@@ -135,7 +136,8 @@ def map_(reader: Reader, node: Any, body: Any, rows: Sequence[Any], more: Sequen
 def with_effects(reader: Reader, node: Any, token: Any, op: Any, *args: Any, **options: Any) -> list[Any]:
     """An op that is ordered by a token: our blocks keep the order of effects."""
     vals = list(node.meta["val"])[1:]
-    inner = Inner(op, node.args[2:], node.kwargs, node.name, {**node.meta, "val": vals[0] if len(vals) == 1 else vals})
+    meta = {**node.meta, "val": vals[0] if len(vals) == 1 else vals}
+    inner = Inner(op, node.args[2:], node.kwargs, node.name, meta, node.users)
     found = reader.call(inner, args, options)
     return [None, *(found if isinstance(found, list | tuple) else [found])]
 

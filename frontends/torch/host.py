@@ -16,8 +16,16 @@ from egshape.ir.graph import Value
 from egshape.ir.types import is_integer
 from egshape.ops.host import UNKNOWN, call_of
 
-_TRUSTING = frozenset(("ormqr.default", "fractional_max_pool2d.default", "fractional_max_pool3d.default"))
-"""Ops that take floats as they come (reflectors, places of windows), and write to wrong memory for others. All that
+_TRUSTING = frozenset(
+    (
+        "_embedding_bag.default",
+        "embedding_dense_backward.default",
+        "fractional_max_pool2d.default",
+        "fractional_max_pool3d.default",
+        "ormqr.default",
+    )
+)
+"""Ops that take reflectors, places of windows or offsets as they come, and write to wrong memory for others. All that
 take integers and are no plain ops do so until shown otherwise: gradients of pools trust the places that they saved."""
 
 
@@ -29,13 +37,18 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         raise Unsupported(f"{target} has no lowering", where=str(s.location))
-    operands: list[Value] = []
-    payload = payload_of(s, node, args, options, operands)
     vals = node.meta.get("val")
+    if isinstance(vals, torch.SymInt):
+        size = size_of(vals, s.program.sizes)
+        if size is None:
+            raise Unsupported(f"{target} gives a size that no tensor has", where=str(s.location))
+        return size
     several = list(vals) if isinstance(vals, list | tuple) else [vals]
     if not several or any(not isinstance(each, torch.Tensor | torch.SymInt | None) for each in several):
         raise Unsupported(f"a result of {target} is no tensor", where=str(s.location))
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
+    operands: list[Value] = []
+    payload = payload_of(s, node, args, options, operands)
     attrs = {
         "target": str(target),
         "call": call_of("torch.trusting" if _trusts(s, target, operands) else "torch", payload.encode()),

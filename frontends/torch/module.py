@@ -18,9 +18,9 @@ from egshape.frontends.torch import (  # noqa: F401  (these declare what writes 
     emit_indexing,
     emit_moves,
 )
+from egshape.frontends.torch.axes import label_of
 from egshape.frontends.torch.emit import Emitter, named
 from egshape.frontends.torch.held import NEW, Held
-from egshape.frontends.torch.scope import label_of
 from egshape.frontends.torch.types import tensor_of
 from egshape.ir.calls import in_line, values_of
 from egshape.ir.expand import with_requirements

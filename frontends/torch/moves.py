@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from egshape.dims import Dim, bcast, const, minimum, product
+from egshape.dims import Dim, bcast, const, minimum, mod, product
 from egshape.errors import EgshapeError
 from egshape.frontends import orders, shaping
 from egshape.frontends.shaping import joined_by_form, running_window, start_of
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.ir.graph import Block, Value
+from egshape.ir.types import integer_range, is_integer
 from egshape.ops.kinds import comparison
 
 ZERO, ONE = const(0), const(1)
@@ -24,6 +25,35 @@ def convert(s: Scope, x: Value, dtype: str) -> Value:
 def tensor(s: Scope, x: Value | Number, dtype: str) -> Value:
     """A tensor or number as a value of a dtype."""
     return convert(s, x, dtype) if isinstance(x, Value) else s.scalar(x, dtype)
+
+
+def operand(s: Scope, x: Value | Number, dtype: str) -> Value:
+    """A tensor or number as an operand of arithmetic in a dtype. As torch has it, a size that does not fit a narrow
+    integer wraps."""
+    if isinstance(x, Dim):
+        return wrapping(s, s.scalar(x, "i64"), dtype)
+    return wrapping(s, x, dtype) if isinstance(x, Value) else s.scalar(x, dtype)
+
+
+def wrapping(s: Scope, x: Value, dtype: str) -> Value:
+    """A value in another dtype; of integers that are sizes the low bits where they do not fit it."""
+    known = s.elements(x) if is_integer(x.type.dtype) and is_integer(dtype) else None
+    if known is None or any(each is None for each in known) or all(_fits(s, each, dtype) for each in known):
+        return convert(s, x, dtype)
+    low, high = integer_range(dtype)
+    wrapped_ = [mod(each - low, high - low + 1) + low for each in known]
+    return s.vector(wrapped_, dtype, tuple(size.const or 0 for size in x.type.dims))
+
+
+_FAR = 2**16
+"""Sizes times less than this are taken to fit 32 bits, and checked: places along an axis are computed so."""
+
+
+def _fits(s: Scope, size: Dim, dtype: str) -> bool:
+    low, high = integer_range(dtype)
+    if high > 2**31 - 1 - (low == 0):
+        return high >= 2**63 - 1 or all(len(mono) <= 1 and abs(factor) < _FAR for mono, factor in size.terms)
+    return s.decide("<=", size, high) is True and s.decide("<=", const(low), size) is True
 
 
 # -- broadcasts --------------------------------------------------------------------------------------------------

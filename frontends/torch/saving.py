@@ -10,9 +10,9 @@ from typing import Any
 from egshape.atomic import write_atomic
 from egshape.errors import Unsupported
 from egshape.frontends.torch import entry
+from egshape.frontends.torch.axes import label_of
 from egshape.frontends.torch.module import Written, assembled, written
 from egshape.frontends.torch.quiet import quiet
-from egshape.frontends.torch.scope import label_of
 from egshape.frontends.torch.types import torch_dtype
 from egshape.ir.graph import Graph, Value
 from egshape.ir.points import points_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim, const
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.torch.registry import NoLowering
@@ -64,6 +64,8 @@ class Call:
     """Of a result that is a size: torch's symbol."""
     ranks: tuple[int, ...] = ()
     """Of the results that are tensors."""
+    used: frozenset[int] = frozenset()
+    """Which of several results something reads."""
 
 
 class Scope:
@@ -231,13 +233,6 @@ class Scope:
         args = [inner.builder.arg(None, dtype, tuple(shape)) for dtype, shape in arguments]
         found = body(inner, *args)
         return inner.builder.finish([found] if isinstance(found, Value) else list(found))
-
-
-def label_of(size: Dim) -> str | None:
-    """The name of a size that is a symbol."""
-    names = size.symbols()
-    (name, *rest) = names or ("",)
-    return name if name and not rest and size is symbol(name) else None
 
 
 def integers(dtype: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from egshape.dims import Dim, const, floordiv, maximum, minimum, mod, product
@@ -71,12 +72,14 @@ def truth(s: Scope, x: Any) -> Value:
 
 
 def _arithmetic(ours: str, of_sizes: Callable[[Dim, Dim], Dim] | None) -> Symbolic:
-    def compute(s: Scope, x: Any, y: Any) -> Any:
+    """Of two scalars, or more: the guards of torch have the maximum of any number."""
+
+    def of_two(s: Scope, x: Any, y: Any) -> Any:
         if of_sizes is not None and is_size(x) and is_size(y):
             return plain(of_sizes(dim(x), dim(y)))
         return s.one(ours, (real(s, x), real(s, y)))
 
-    return compute
+    return lambda s, *scalars: reduce(partial(of_two, s), scalars)
 
 
 for _targets, _ours, _function in (
@@ -265,6 +268,12 @@ def chosen(s: Scope, condition: Any, x: Any, y: Any) -> Any:
 def size(s: Scope, x: Value, dim: int) -> Any:
     """The size of an axis."""
     return plain(x.type.dims[dim])
+
+
+@symbolic("sym_storage_offset.default")
+def offset(s: Scope, x: Value) -> int:
+    """Where the elements of a tensor begin in its memory: what we give begins at 0."""
+    return 0
 
 
 @symbolic("sym_numel.default")

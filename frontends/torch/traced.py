@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from egshape.dims import Dim
+from egshape.dims import Dim, symbol
 from egshape.errors import Unsupported
 from egshape.frontends.torch.convert import Nodes, Reader, facts_of, location_of
 from egshape.frontends.torch.registry import HANDLERS
@@ -73,6 +73,8 @@ class _TracedReader(Reader):
     def __init__(self, module: Any, scope: Scope) -> None:
         super().__init__(Nodes(module), scope)
         self.sizes: frozenset[int] = frozenset()
+        self._axes: frozenset[Any] = frozenset()
+        """torch's symbols that are sizes of axes."""
         self.written: dict[int, Value] = {}
         """The new values of arguments that the graph changes, by place."""
 
@@ -82,6 +84,7 @@ class _TracedReader(Reader):
         vals = [node.meta.get("val") for node in nodes]
         names = [node.name for node in nodes]
         self._name(vals, names, {})
+        self._axes = frozenset(self.scope.program.sizes)
         taken = []
         for place, (node, val, name) in enumerate(zip(nodes, vals, names, strict=True)):
             before = len(self.given)
@@ -102,6 +105,13 @@ class _TracedReader(Reader):
         places = [each for each in self.exported.graph.nodes if each.op == "placeholder"]
         self.written[places.index(target)] = self.values[target] = source
         return source
+
+    def _axis(self, size: Any, label: str) -> Dim:
+        """A size that is computed of sizes that are inputs is one of its own: an input's type knows axes only, and
+        torch makes sure of it before each call."""
+        told = () if isinstance(size, int) else size.node.expr.free_symbols
+        computed = any(each in self.scope.program.sizes and each not in self._axes for each in told)
+        return symbol(label) if computed else super()._axis(size, label)
 
     def _input(self, val: Any, name: str) -> Any:
         """A size that is an axis of a tensor too is that axis: torch makes sure of it before each call."""

@@ -482,3 +482,52 @@ def test_arguments_that_cannot_be_computed_in(function: Callable[..., Any]) -> N
             both.append((run(a, b, i, v), a.detach(), b))
     for one, two in zip(*both, strict=True):
         assert torch.equal(one, two)
+
+
+class Cached(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention over what it has seen and what is new."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x: Any, keys: Any, values: Any) -> Any:
+        b, t, d = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, 2, d // 2).permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        mask = torch.ones(t, keys.shape[2], dtype=torch.bool).tril(keys.shape[2] - t)
+        out = nn.functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        return out.transpose(1, 2).reshape(b, t, d), keys, values
+
+
+def test_one_graph_serves_a_cache_that_begins_empty() -> None:
+    """The strides of an empty tensor, and along an axis of size 1, say nothing."""
+    model = Cached().eval()
+    cache = {0: "b", 2: "past"}
+    fast = egshape.torch.compile(model, ({0: "b", 1: "new"}, cache, cache))
+    with torch.no_grad():
+        for batch in (1, 2):
+            keys = values = torch.zeros(batch, 2, 0, 4)
+            for new in (5, 1, 1, 3):
+                x = torch.randn(batch, new, 8)
+                wanted = model(x, keys, values)
+                for one, two in zip(wanted, fast(x, keys, values), strict=True):
+                    torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-5)
+                _, keys, values = wanted
+    assert len(egshape.torch.report().graphs) == 1 and not egshape.torch.report().notes
+
+
+def test_compiling_ahead_changes_no_state() -> None:
+    class Counts(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            self.seen += x.shape[0]
+            return x * 2
+
+    model = Counts()
+    with torch.no_grad():
+        egshape.torch.compile(model, ({0: "n"},))(torch.ones(1, 3))
+    assert model.seen == 1

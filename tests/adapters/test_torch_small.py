@@ -138,3 +138,24 @@ def test_a_loop_over_a_size_that_is_to_be_open_is_refused() -> None:
 
     with pytest.raises(Unsupported, match=r"axis 0 of .* the size n, .* is 5"):
         exported(looped, [(5, 3)], [{0: "n"}])
+
+
+def test_what_asks_whether_inputs_are_empty() -> None:
+    """torch asks it for a normalization by saved statistics, and cannot give sizes of data values."""
+    norm, attention = torch.nn.BatchNorm1d(8).eval(), torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    norm.running_mean.uniform_()
+
+    def mixed(x: Any, count: Any) -> Any:
+        kept = count.item()
+        torch._check(kept >= 0)
+        torch._check(kept <= x.shape[1])
+        part = norm(x.transpose(1, 2)).transpose(1, 2)[:, :kept]
+        return attention(part, part, part)[0]
+
+    module = Call(mixed)
+    module.norm, module.attention = norm, attention
+    graph = egshape.torch.export(
+        module, (torch.rand(2, 5, 8), torch.tensor(3)), dynamic_shapes={"args": [{0: "b", 1: "s"}, None]}
+    )
+    for batch, length, kept in ((1, 4, 2), (3, 1, 1), (2, 6, 6), (1, 1, 1)):
+        same(graph, mixed, [torch.rand(batch, length, 8), torch.tensor(kept)])

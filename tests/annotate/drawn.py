@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from egshape.annotate import annotation
+from egshape.annotation import annotation
 from egshape.dims import Dim, const, floordiv, product, symbol
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder

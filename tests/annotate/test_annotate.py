@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import egshape
-from egshape.annotate import Size, annotate, annotation, named
+from egshape.annotate import annotate
+from egshape.annotation import Size, annotation, named
 from egshape.dims import parse
 from egshape.errors import CheckFailed, EgshapeError, InvalidInput, ParseError, TypeMismatch
 from egshape.ir.graph import Graph

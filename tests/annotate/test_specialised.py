@@ -115,3 +115,42 @@ def test_what_admits_is_what_refuses_nothing(type: str) -> None:
     for shape in np.ndindex(6, 13):
         x = np.ones(shape, "f4")
         assert program.admits(x) == (not program.refusal(x)), shape
+
+
+@egshape.fn("x: f32[n, n]", target="interpret")
+def trace_of(x):  # type: ignore[no-untyped-def]
+    return x.trace()
+
+
+@egshape.fn("x: f32[n, 4*m]", target="interpret")
+def sum_of_fours(x):  # type: ignore[no-untyped-def]
+    return x.sum() * 0 + 4
+
+
+@egshape.fn("x: f32[n, m]", target="interpret")
+def sum_of_all(x):  # type: ignore[no-untyped-def]
+    return x.sum() * 0 + 1
+
+
+@pytest.mark.parametrize(
+    ("type", "shape", "value"),
+    [
+        ("x: f32[k, 16]", (3, 16), 4),
+        ("x: f32[k, 15]", (3, 15), 1),
+        ("x: f32[k, k]", (3, 3), 3),
+        ("x: f32[k, j]", (3, 3), 1),
+        ("x: f32[k, 8*j]", (3, 8), 4),
+        ("x: f32[5, 5]", (5, 5), 5),
+    ],
+)
+def test_a_trace_chooses_by_what_it_knows_of_shapes(type: str, shape: tuple[int, int], value: int) -> None:
+    pytest.importorskip("jax")
+    best = egshape.specialised(trace_of, sum_of_fours, sum_of_all)
+    assert egshape.fn(type, target="interpret")(best)(np.ones(shape, "f4")) == value
+
+
+def test_a_trace_that_nothing_admits_says_why() -> None:
+    pytest.importorskip("jax")
+    best = egshape.specialised(trace_of, sum_of_fours)
+    with pytest.raises(CheckFailed, match="trace_of: hangs on sizes that are open; sum_of_fours: does not admit them"):
+        egshape.fn("x: f32[k, 15]", target="interpret")(best)(np.ones((15, 15), "f4"))

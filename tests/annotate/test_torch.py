@@ -14,7 +14,7 @@ import torch
 
 import egshape
 from egshape.adapters.sources import _example
-from egshape.annotate import annotation
+from egshape.annotation import annotation
 from egshape.errors import CheckFailed, EgshapeError, InvalidInput, TypeMismatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -210,7 +210,8 @@ def test_facts_and_rules_of_files(small: str, tmp_path: Path, capsys: Captured) 
     assert main(["shapes", small, "--facts", facts]) == 0
     assert "f32[8, 4]" in capsys.readouterr().out
     assert main(["viz", small, "--why", "arg0.0 == 8", "--facts", facts]) == 0
-    assert "mine/left" in _out(capsys, "explain", small, "%5", "--rules", rules)
+    assert "mine/left" in _out(capsys, "explain", small, "%5", "--rules", rules, "--trust-rules")
+    assert "mine/left" not in _out(capsys, "explain", small, "%5", "--rules", rules)
     assert "mine/left" not in _out(capsys, "explain", small, "%5")
 
 

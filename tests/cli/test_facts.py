@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,31 @@ def test_what_is_written_is_where_the_next_one_starts(
 def test_a_wrong_target_is_said_before_any_work(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["facts", str(model), "-o", str(model.parent)]) == 2
     assert "is a folder" in capsys.readouterr().err
+
+
+def test_derived_facts_of_the_same_model_are_not_assumed(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.json"
+    assert main(["facts", str(model), "-o", str(file)]) == 0
+    facts = egshape.Facts.from_json(file.read_text())
+    assert facts.implied
+    plain, again = egshape.optimize(model), egshape.optimize(model, facts=facts)
+    assert [each.text for each in again.report.checks] == [each.text for each in plain.report.checks]
+
+
+def test_derived_facts_of_another_model_are_assumed(model: Path) -> None:
+    facts = replace(egshape.Facts.parse("k in [77,inf]"), implied=("k in [77,inf]",))
+    result = egshape.optimize(model, facts=facts)
+    assert result.derived.symbol("k").ranges == ((77, None),)
+
+
+@pytest.mark.parametrize("form", ["mlir", "onnx", "egs"])
+def test_a_written_file_keeps_lists_of_intervals(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "one.egs", tmp_path / f"out.{form}"
+    source.write_text("graph g(%x: f32[n, 4]) { symbols n = size(%x, 0)  %0: f32[n, 4] = tanh(%x)  return %0 as y }")
+    given = ["--assume", "n in [1,4] or [8,8] or [20,32]", "--assume", "n % 4 != 2"]
+    assert main(["optimize", str(source), "-o", str(out), *given]) == 0
+    capsys.readouterr()
+    assert main(["facts", str(out)]) == 0
+    assert "[1,4] or [8,8] or [20,32]" in capsys.readouterr().out

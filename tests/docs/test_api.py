@@ -45,9 +45,9 @@ def test_no_public_name_is_missing(reference: ModuleType) -> None:
         assert names, module
         for name in names:
             assert f"heading: {module}.{name}," in page or f"`{module}.{name}` is `" in page
-    lazy = {*egshape.__all__, *egshape._HOME, *egshape._SUBPACKAGES}
+    lazy = {*egshape.__all__, *egshape._HOME, *egshape._SUBMODULES}
     assert lazy == set(egshape.__all__) and lazy <= set(reference.api.public("egshape"))
-    assert set(egshape._SUBPACKAGES) - {"frontends"} <= {name.partition(".")[2] for name in reference.api.PUBLIC}
+    assert set(egshape._SUBMODULES) - {"frontends"} <= {name.partition(".")[2] for name in reference.api.PUBLIC}
 
 
 def test_every_public_name_says_what_it_is(reference: ModuleType) -> None:

@@ -393,7 +393,7 @@ def part(m: Maker, x: Value) -> Value:
     return m.window(x, *ends(m, x), [m.choice((1, 1, 1, 2)) for _ in x.type.dims])
 
 
-@pattern("tensor.slice/slice-slice")
+@pattern("tensor.slice/slice-slice", "tensor.slice/slice-slice-apart")
 def slice_slice(m: Maker) -> Value:
     return part(m, part(m, m.value(low=1)))
 
@@ -409,7 +409,7 @@ def slice_of_nothing(m: Maker) -> Value:
     return m.window(x, starts, limits)
 
 
-@pattern("tensor.slice/reverse-reverse")
+@pattern("tensor.slice/reverse-reverse", "tensor.slice/reverse-another")
 def reverse_reverse(m: Maker) -> Value:
     x = square(m, m.choice((1, 2, 3)))
     dims = m.subset(x.type.rank, m.chooser.randint(1, x.type.rank))
@@ -710,3 +710,95 @@ def select_known(m: Maker) -> Value:
     elif choice == 2:
         predicate = m.input("i1", x.type.dims)
     return m.one("select", (predicate, x, y))
+
+
+# -- count ---------------------------------------------------------------------------------------------------------
+
+
+@pattern("tensor.count/reverse-below-splat-left", "tensor.count/reverse-below-splat-right")
+def reverse_of_splatted(m: Maker) -> Value:
+    x = m.value(low=1)
+    made = splatted(m, x, x, right=m.chance(2))
+    return m.one("reverse", (made,), dims=m.subset(made.type.rank, 1))
+
+
+@pattern("tensor.count/reverse-iota")
+def reverse_iota(m: Maker) -> Value:
+    dims = m.dims(m.choice((1, 2)))
+    axis = m.chooser.randint(0, len(dims) - 1)
+    x = m.one("iota", dtype="f32" if m.chance(4) else m.choice(("i32", "i8")), dim=axis, shape=dims)
+    return m.one("reverse", (x,), dims=m.subset(len(dims), 1) if m.chance(4) else (axis,))
+
+
+def minus(m: Maker, x: Value, *, left: bool, scalar: bool) -> Value:
+    """x times -1, or now and then 1."""
+    number = m.scalar(m.choice((-1, -1, -1, 1)), x.type.dtype)
+    other = number if scalar else m.splat(number, x.type.dims)
+    return m.one("multiply", (other, x) if left else (x, other))
+
+
+def counted(m: Maker, rank: int) -> Value:
+    return m.input("f32" if m.chance(4) else m.choice(("i32", "i8")), m.dims(rank))
+
+
+@pattern("tensor.count/negate-left", "tensor.count/negate-right")
+def negate_splat(m: Maker) -> Value:
+    return minus(m, counted(m, m.choice((1, 2))), left=m.chance(2), scalar=False)
+
+
+@pattern("tensor.count/negate-left-scalar", "tensor.count/negate-right-scalar")
+def negate_scalar(m: Maker) -> Value:
+    return minus(m, counted(m, 0), left=m.chance(2), scalar=True)
+
+
+@pattern("tensor.count/add-negated")
+def add_negated(m: Maker) -> Value:
+    x = counted(m, m.choice((0, 1, 2)))
+    return m.one("add", (m.input(x.type.dtype, x.type.dims), m.one("negate", (x,))))
+
+
+def difference(m: Maker) -> tuple[Value, Value, Value]:
+    x = counted(m, m.choice((0, 1, 2)))
+    y = m.input(x.type.dtype, x.type.dims)
+    return x, y, m.one("subtract", (x, y))
+
+
+@pattern("tensor.count/negate-difference")
+def negate_difference(m: Maker) -> Value:
+    return m.one("negate", difference(m)[2:])
+
+
+@pattern("tensor.count/add-difference", "tensor.count/difference-add")
+def add_difference(m: Maker) -> Value:
+    x, y, between = difference(m)
+    other = x if m.chance(4) else y
+    return m.one("add", (other, between) if m.chance(2) else (between, other))
+
+
+@pattern("tensor.count/subtract-difference")
+def subtract_difference(m: Maker) -> Value:
+    x, y, between = difference(m)
+    return m.one("subtract", (y if m.chance(4) else x, between))
+
+
+@pattern("tensor.count/gather-all-i32", "tensor.count/gather-all-i64")
+def gather_all(m: Maker) -> Value:
+    x = m.value(low=1)
+    axis = m.chooser.randint(0, x.type.rank - 1)
+    rows = m.cut(x, axis) if m.chance(4) else x.type.dims[axis]
+    counted = m.one("iota", dtype=m.choice(("i32", "i64")), dim=0, shape=(rows,))
+    index = m.one("broadcast_in_dim", (counted,), dims=(0,), shape=(rows, const(1)))
+    others = tuple(each for each in range(x.type.rank) if each != axis)
+    sizes = tuple(const(1) if each == axis else size for each, size in enumerate(x.type.dims))
+    return m.one(
+        "gather",
+        (x, index),
+        offset_dims=others,
+        collapsed=(axis,),
+        operand_batch=(),
+        indices_batch=(),
+        start_index_map=(axis,),
+        index_vector_dim=1,
+        sizes=sizes,
+        sorted=False,
+    )

@@ -270,3 +270,16 @@ def test_few_engines_wait() -> None:
     with pool.lend((NEVER,)) as one, pool.lend((NEVER,)) as two, pool.lend((NEVER,)) as three:
         engines = (one, two, three)
     assert sum(not engine.dead for engine in engines) == 2
+
+
+def test_an_engine_that_has_grown_makes_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """egglog keeps memory of each e-graph: a process that holds more than its share is not lent again."""
+    pool = EnginePool()
+    with pool.lend((NEVER,)) as engine:
+        pass
+    with pool.lend((NEVER,)) as same:
+        assert same is engine
+        monkeypatch.setattr("egshape.egraph.engine._GROWN_MB", -1000)
+    assert engine.dead
+    with pool.lend((NEVER,)) as other:
+        assert other is not engine

@@ -319,10 +319,22 @@ def _reduce_window(m: Made) -> Sequence[Value]:
 
 
 def _running_sum(m: Made) -> Sequence[Value]:
-    """A cumulative sum along the symbolic axis, of whole numbers, so that every order gives the same."""
+    """A cumulative sum along the symbolic axis, of whole numbers, so that every order gives the same, and sums of
+    windows that begin at 1, which is there once however much of a window lies outside."""
     x = m.one("convert", m.arg("i", N, 2, dtype="i32"), dtype=m.dtype)
     ones = sizes(1, 1)
     return [
+        m.one(
+            "reduce_window",
+            x,
+            m.number(1),
+            regions=(m.body("add"),),
+            window=sizes(2, 3),
+            strides=sizes(1, 2),
+            base_dilation=sizes(2, 1),
+            window_dilation=ones,
+            padding=sizes(2, 1, 1, 2),
+        ),
         m.one(
             "reduce_window",
             x,
@@ -333,7 +345,7 @@ def _running_sum(m: Made) -> Sequence[Value]:
             base_dilation=ones,
             window_dilation=ones,
             padding=(N - 1, *sizes(0, 0, 0)),
-        )
+        ),
     ]
 
 

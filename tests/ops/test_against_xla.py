@@ -54,15 +54,18 @@ def test_convolution(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_reduce_window(seed):
+@pytest.mark.parametrize("init", [0, 1])
+def test_reduce_window(seed, init):
+    """Places that are no element are left out, so that a sum from 1 has one 1 in it."""
     rng = np.random.default_rng(seed)
     x = rng.integers(-4, 4, tuple(rng.integers(1, 6, 2))).astype(np.float32)
     window, strides, base, dilation = (tuple(map(int, rng.integers(1, 4, 2))) for _ in range(4))
     padding = tuple(map(int, rng.integers(0, 3, 4)))
-    want = lax.reduce_window(x, np.float32(0), lax.add, window, strides, [padding[:2], padding[2:]], base, dilation)
+    start = np.float32(init)
+    want = lax.reduce_window(x, start, lax.add, window, strides, [padding[:2], padding[2:]], base, dilation)
     (got,) = REGISTRY["reduce_window"].reference(
         x,
-        np.float32(0),
+        start,
         window=window,
         strides=strides,
         base_dilation=base,

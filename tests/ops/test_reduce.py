@@ -120,17 +120,18 @@ def test_reduce_of_pairs_is_argmax():
 
 
 def window_loops(x, init, window, stride, low, high, base, dilation):
-    wide = [init] * ((x.size - 1) * base + 1 if x.size else 0)
+    wide = [None] * ((x.size - 1) * base + 1 if x.size else 0)
     wide[::base] = list(x)
-    padded = [init] * low + wide if low >= 0 else wide[-low:]
-    padded = padded + [init] * high if high >= 0 else padded[: max(0, len(padded) + high)]
+    padded = [None] * low + wide if low >= 0 else wide[-low:]
+    padded = padded + [None] * high if high >= 0 else padded[: max(0, len(padded) + high)]
     total = max(0, len(wide) + low + high)
     span = (window - 1) * dilation + 1
     out = []
     for p in range(0, total - span + 1, stride):
         value = init
         for t in range(window):
-            value = value * 2 + padded[p + t * dilation]
+            item = padded[p + t * dilation]
+            value = value if item is None else value * 2 + item
         out.append(value)
     return out
 

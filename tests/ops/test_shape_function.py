@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +309,22 @@ def test_sizes_outside_of_a_run() -> None:
         bool(n == 1)
     with pytest.raises(TypeError, match="is no number"):
         int(n)
+
+
+def test_a_refused_dtype_is_told_whatever_the_sizes() -> None:
+    def shape(x, y):  # type: ignore[no-untyped-def]
+        assert x.dims[0] == y.dims[0], "sizes differ"
+        return list(x.dims)
+
+    def dtype(x, y):  # type: ignore[no-untyped-def]
+        assert x.dtype == y.dtype, "dtypes differ"
+        return x.dtype
+
+    made = ShapeFunction("pair", shape, dtype)
+    one, other = TensorType("f32", (symbol("n"),)), TensorType("i32", (symbol("m"),))
+    with pytest.raises(EgshapeError, match="dtypes differ"):
+        made.infer((one, other), {})
+    assert [each.lhs for each in made.conditions((one, replace(other, dtype="f32")), {})] == [symbol("n")]
 
 
 # -- in programs ----

@@ -220,8 +220,11 @@ def element_convert(scope, item, source="i1", target="i32"):
         ("i64", "i32", []),
         ("i32", "i32", []),
         ("i32", "i64", ["i32"]),
-        ("i32", "ui32", ["i32", "ui32"]),
-        ("ui8", "i32", ["ui8", "i32"]),
+        ("i32", "ui64", ["i32"]),
+        ("i32", "ui32", []),
+        ("ui32", "i32", []),
+        ("ui64", "i8", []),
+        ("ui32", "i64", ["ui32"]),
         ("ui32", "ui32", []),
     ],
 )
@@ -229,6 +232,26 @@ def test_convert_requires_what_it_needs(source, target, fits):
     scope = Scope()
     assert element_convert(scope, N + 5, source, target) is N + 5
     assert scope.fits == [(N + 5, dtype) for dtype in fits]
+
+
+@pytest.mark.parametrize(
+    ("source", "item", "known"),
+    [
+        ("ui32", N, True),
+        ("ui32", N * M, False),
+        ("ui32", N - 1, False),
+        ("ui64", N * M, True),
+        ("i32", N * M, True),
+        ("ui8", N, False),
+        ("i8", N, False),
+        ("i8", minimum(N, 100), True),
+    ],
+)
+def test_what_may_wrap_without_a_sign_or_in_few_bits_is_left_to_the_arrays(source, item, known):
+    found = element_convert(Scope(), item, source, "i64" if source != "ui64" else "i32")
+    assert (found is item) == known or source == "ui64"
+    less = compare(Scope(), "LT", item, const(7), dtype=source)
+    assert (less is not None) == known
 
 
 def test_convert_of_constants_and_conditions():

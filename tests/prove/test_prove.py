@@ -240,3 +240,37 @@ def test_givens_that_a_part_of_them_shows_to_clash_are_no_error() -> None:
     """All together the clash is not found within the effort; it is where one is left out to find what was needed."""
     given = ["b//b == max(b, c)", "cdiv(b, c) + bcast(c, b) < min(b//4, 4)", "b % a in [1,8] or [10,14]"]
     assert prove("b <= a", given).status in ("proved", "inconsistent")
+
+
+@pytest.mark.parametrize(
+    ("goal", "given"),
+    [
+        ("(n//a)//b == n//(a*b)", "a >= 1; b >= 1"),
+        ("(n//a)//b == (n//b)//a", "a >= 1; b >= 1"),
+        ("(n//a + 2)//b == (n + 2*a)//(a*b)", "a >= 1; b >= 1"),
+        ("((n//a)//b)//c == n//(a*b*c)", "a >= 1; b >= 1; c >= 1"),
+        ("(a % n)*(b % n) >= 0", "n >= 1"),
+        ("(a % n)*(b % m)*c >= 0", "n >= 1; m >= 2"),
+        ("((a - 3) % n)*(b % n) >= 0", "n >= 1"),
+        ("(a % n)*(n - b % n) >= 0", "n >= 1"),
+        ("(a % n)*b <= b*n", "n >= 1"),
+        ("m % (-4) == 0", "m % 8 == 0"),
+    ],
+)
+def test_quotients_and_remainders_by_open_divisors(goal: str, given: str) -> None:
+    assert prove(goal, [given]).status == "proved"
+
+
+@pytest.mark.parametrize(
+    ("goal", "given"),
+    [("(n//a)//b == n//(a*b)", "a >= 1"), ("(a % n)*(b % n) >= 0", ""), ("(n//a)//b == n//(a + b)", "a >= 1; b >= 1")],
+)
+def test_divisors_that_may_be_0_prove_nothing(goal: str, given: str) -> None:
+    assert prove(goal, [given] if given else []).status != "proved"
+
+
+@pytest.mark.parametrize("goal", ["(a % n)*(b % n) < n*n", "a*b*b == b*a*c", "a*a + b*b >= 2*a*b + c*c - c*c"])
+def test_a_goal_is_never_missing_for_itself(goal: str) -> None:
+    proof = prove(goal, ["n >= 1; c <= 5"])
+    assert proof.missing != goal
+    assert proof.missing is None or prove(goal, ["n >= 1; c <= 5", proof.missing]).status == "proved"

@@ -12,6 +12,7 @@ import egshape
 from egshape import api
 from egshape.cli import main
 from egshape.dims import symbol
+from egshape.egraph.cost import likely_sizes
 from egshape.errors import InvalidInput
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
@@ -58,7 +59,7 @@ def confirm(graph: Graph, advice: Advice, facts: Facts | None = None) -> None:
     """Adding the fact gives the saving stated."""
     before = egshape.optimize(graph, facts=facts, validate=False)
     after = egshape.optimize(graph, (advice.fact,), facts=facts, validate=False)
-    likely = after.optimized.likely
+    likely = likely_sizes(after.derived, list(after.optimized.likely))
     own = {key_of(each) for each in Facts.parse(advice.fact).statements()}
     old, new = measure(before, likely), measure(after, likely, own)
     assert old.ops - new.ops == advice.ops_removed
@@ -166,3 +167,44 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_more_is_asked_than_helps() -> None:
     assert [each.fact for each in advise(padded())] == ["n%8 == 0"]
+
+
+TWO_AXES = """graph g(%x: f32[a, b], %y: f32[c, d]) {
+  symbols a = size(%x, 0), b = size(%x, 1), c = size(%y, 0), d = size(%y, 1)
+  %s: f32[bcast(a, c), bcast(b, d)] = broadcast_in_dim(%x) {dims=[0, 1], shape=<bcast(a, c), bcast(b, d)>}
+  %t: f32[bcast(a, c), bcast(b, d)] = broadcast_in_dim(%y) {dims=[0, 1], shape=<bcast(a, c), bcast(b, d)>}
+  %0: f32[bcast(a, c), bcast(b, d)] = multiply(%s, %t)
+  return %0 as out
+}
+"""
+
+
+def test_equalities_are_tried_together() -> None:
+    (best, *_) = advise(egshape.load(TWO_AXES.encode(), "egs"))
+    assert best.fact == "a == c; b == d"
+    assert best.ops_removed == 2
+
+
+def test_a_size_that_meets_a_number() -> None:
+    text = """graph g(%x: f32[n], %y: f32[24]) {
+      symbols n = size(%x, 0)
+      %s: f32[bcast(n, 24)] = broadcast_in_dim(%x) {dims=[0], shape=<bcast(n, 24)>}
+      %t: f32[bcast(n, 24)] = broadcast_in_dim(%y) {dims=[0], shape=<bcast(n, 24)>}
+      %0: f32[bcast(n, 24)] = multiply(%s, %t)
+      return %0 as out
+    }"""
+    assert "n == 24" in {each.fact for each in advise(egshape.load(text.encode(), "egs"))}
+
+
+def test_a_start_that_may_wrap() -> None:
+    jax = pytest.importorskip("jax")
+    from jax import export
+    from jax import numpy as jnp
+
+    def last(x, y, z):  # type: ignore[no-untyped-def]
+        return jnp.concatenate([x, y, z])[x.shape[0] + y.shape[0] :]
+
+    scope = export.SymbolicScope()
+    sizes = [jax.ShapeDtypeStruct(export.symbolic_shape(name, scope=scope), jnp.float32) for name in "abc"]
+    found = advise(egshape.load(export.export(jax.jit(last))(*sizes)))
+    assert found[0].fact == "a + b <= 2147483647"

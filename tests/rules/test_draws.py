@@ -14,14 +14,14 @@ from egshape.errors import EgshapeError
 from egshape.ir.types import DTYPES, TensorType, integer_range, is_integer, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.rulebook.trial.arrays import random_array, specials
-from egshape.rulebook.trial.compute import Case, points
+from egshape.rulebook.trial.compute import Case, points, shown
 from egshape.rulebook.trial.draw import Draws, patterns
 from egshape.rulebook.trial.guards import Contradiction, Drawn, Guards, Values
 from egshape.rulebook.trial.mutate import parts
 from egshape.rulebook.trial.pull import PULLED
 from egshape.rulebook.trial.run import try_rules
-from egshape.rulelang.examples import Apply, Constant, Leaf, Line, Term, build_example, term_text
-from egshape.rulelang.loader import shipped_rulesets
+from egshape.rulelang.examples import Apply, Constant, Leaf, Line, Term, build_example, read_example, term_text
+from egshape.rulelang.loader import Example, shipped_rulesets
 from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.schema import has_constructor
 from egshape.rulelang.sexpr import read
@@ -210,7 +210,7 @@ def test_special_values_reach_the_ends_of_each_dtype() -> None:
         if is_integer(dtype):
             assert set(integer_range(dtype)) <= set(map(int, specials(dtype)))
     assert {b"\x00\x00\x00\x80", b"\x00\x00\xc0\x7f"} <= {each.tobytes() for each in specials("f32")}
-    assert np.isfinite(random_array("f32", (100,), 3, tame=True)).all()
+    assert np.isfinite(random_array("f32", (100,), 3, "tame")).all()
 
 
 TWICE = "(rewrite (transpose (transpose x p) p) x"
@@ -254,3 +254,44 @@ def test_a_function_of_constants_that_it_does_not_take_is_a_difference(tmp_path:
     )
     (verdict,) = try_rules([path], thorough=False)
     assert verdict.outcome.status == "failed"
+
+
+def test_programs_are_read_back_as_they_are_printed() -> None:
+    for rule in program(()).rules.rules[::3]:
+        for line in (each for pattern in patterns(rule) for each in (Draws(pattern, random.Random(1)).line(),) if each):
+            text = term_text(line.left, REGISTRY)
+            assert term_text(read_example(Example(text, "", "", "here:1"), REGISTRY).left, REGISTRY) == text
+    for text in ("const(c64, 1-0j)", "const(c128, nan+infj)", "const(f8E5M2, 1.25)", "const(i1, true)"):
+        assert term_text(read_example(Example(text, "", "", "here:1"), REGISTRY).left, REGISTRY).count("const") == 1
+
+
+def test_numbers_come_from_the_whole_width() -> None:
+    for dtype in ("i8", "i32", "i64", "ui16"):
+        found = random_array(dtype, (2000,), 1, "mixed").astype(object)
+        low, high = integer_range(dtype)
+        assert min(found) < low + (high - low) // 8
+        assert max(found) > high - (high - low) // 8
+        assert len(set(found)) > 100
+    wide = random_array("f64", (2000,), 1, "mixed")
+    sizes = np.log2(np.abs(wide[np.isfinite(wide) & (wide != 0)]))
+    assert sizes.min() < -900
+    assert sizes.max() > 900
+    with np.errstate(over="ignore"):
+        twice, once = wide.astype(np.float32).astype(np.float16), wide.astype(np.float16)
+    assert (twice.view("u2") != once.view("u2")).any()
+
+
+def test_convolutions_have_their_axes_in_any_order(tmp_path: Path) -> None:
+    text = """(rewrite (convolution (Unary "negate" x) w n s p l r v f b c d)
+  (Unary "negate" (convolution x w n s p l r v f b c d))"""
+    example = "negate(negate(x: [a]))  =>  x"
+    found = [applied(line.left).attrs for line in lines(own(tmp_path, text, example), 60)]
+    assert len({attrs["numbers"] for attrs in found}) > 20
+    assert {(), ("HIGHEST", "HIGHEST")} <= {attrs["precision"] for attrs in found}
+    assert {1, 2} <= {attrs["feature_groups"] for attrs in found}
+
+
+def test_counterexamples_show_the_digits_that_differ() -> None:
+    assert shown(np.array([0.1, 0.1 + 2**-56])) == "[0.1, 0.10000000000000002]"
+    assert shown(np.array(0.1, np.float32)) == "0.1"
+    assert shown(np.array(-0.0, numpy_dtype("bf16"))) == "-0"

@@ -129,7 +129,8 @@ def test_an_op_whose_size_may_be_negative_stays() -> None:
       %shape = stablehlo.reshape %less : (tensor<i32>) -> tensor<1xi32>
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
       %o = stablehlo.dynamic_broadcast_in_dim %zero, %shape, dims = [] : (tensor<f32>, tensor<1xi32>) -> {VECTOR}
-      {TURNED}
+      %t = stablehlo.transpose %x, dims = [0, 1] : (tensor<?x4xf32>) -> tensor<?x4xf32>
+      %n = stablehlo.negate %t : tensor<?x4xf32>
       return %o, %n : {VECTOR}, tensor<?x4xf32>
     }}"""
     graph = egshape.load(text.encode(), format="stablehlo")

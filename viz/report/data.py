@@ -12,7 +12,7 @@ from egshape.ir.graph import Op
 from egshape.measure import MOST_OPS
 from egshape.ops import REGISTRY
 from egshape.reasons.steps import ELEMENTS, KINDS, READER, SAME_TERM, UNREAD
-from egshape.report import AdviceTable, Changes, Step
+from egshape.report import AdviceTable, Changes, Step, without_constants
 from egshape.rulelang.loader import load_rulesets, shipped_rulesets
 from egshape.sizes import shape_sources
 from egshape.viz.look import Sizes, clipped
@@ -69,7 +69,7 @@ def report_data(
         "status": report.status,
         "notes": list(report.notes),
         "unit": changes.unit,
-        "count": {"before": sum(changes.before.values()), "after": sum(changes.after.values())},
+        "count": dict(zip(("before", "after"), changes.totals, strict=True)),
         "code": len(before.every) <= SMALL,
         "kinds": _kinds(changes),
         "sides": sides,
@@ -170,8 +170,8 @@ def _kernels(result: Result, items: Items, boxes: Boxes) -> dict[str, list[int]]
 
 
 def _kinds(changes: Changes) -> list[tuple[str, int, int]]:
-    """The parts of the model by kind before and after, those that changed most first."""
-    old, new = changes.before, changes.after
+    """The parts of the model by kind before and after, constants left out, those that changed most first."""
+    old, new = without_constants(changes.before), without_constants(changes.after)
     rows = [(name, old.get(name, 0), new.get(name, 0)) for name in {**old, **new}]
     return sorted(rows, key=lambda row: (row[2] - row[1], -row[1], row[0]))
 

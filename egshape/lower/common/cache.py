@@ -1,4 +1,5 @@
-"""Object code on disk, under the hash of what it was made from; safe with several processes and torn files."""
+"""Object code, and what else takes long to make, on disk under the hash of what it was made from; safe with several
+processes and torn files."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from egshape.dims import const
+from egshape.dims.joins import rejoined
 from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.memory import Buffers
@@ -15,7 +16,7 @@ from egshape.runtime.abi.call import DONE
 
 def described(port: Port) -> dict[str, Any]:
     """What the runtime must know of an array."""
-    return {"name": port.name, "dtype": port.buffer.dtype, "shape": [str(size) for size in port.shape]}
+    return {"name": port.name, "dtype": port.buffer.dtype, "shape": [str(rejoined(size)) for size in port.shape]}
 
 
 class Callbacks:

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
-from egshape.dims import Dim, const, maximum, minimum
-from egshape.dims.core import is_nonnegative
-from egshape.dims.factors import linear_factors
+from egshape.dims import Dim
+from egshape.dims.joins import rejoined
+from egshape.facts import Relation
 from egshape.ir.types import is_float
 from egshape.lower.common.sizes import LARGEST, cannot_wrap
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.sizes import wraps
 from egshape.lower.llvm import scalar
+from egshape.ops.checks import format_message
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckSizes, CheckValue
 from egshape.runtime.abi.call import ERROR_WORDS
 
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
-
-
-def _low(step: CheckSizes) -> tuple[Dim, Dim]:
-    """The sides of a check, without products where it says that one of several sums is 0, as that two sizes broadcast
-    does: these leave 64 bits at sizes of some millions."""
-    if step.relation != "==":
-        return step.lhs, step.rhs
-    factors = linear_factors(step.lhs - step.rhs)
-    if factors is None:
-        return step.lhs, step.rhs
-    return minimum(*(each if is_nonnegative(each) else maximum(each, -each) for each in factors)), const(0)
 
 
 class Checks:
@@ -36,6 +27,8 @@ class Checks:
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self.w = entry.w
+        self.inside = 0
+        """Of how many branches and loops what is written is a part: what these check is no condition of a call."""
 
     def fail(self, condition: str, code: int, words: Sequence[str]) -> None:
         """Leave with a code and error words where an i1 holds."""
@@ -66,11 +59,12 @@ class Checks:
                 self.fail(wraps(self.w, size), 4, [])
 
     def message(
-        self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str], text: str = ""
+        self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str], text: str
     ) -> None:
-        """Leave with the message of a check where an i1 does not hold."""
+        """Leave with the message of a check where an i1 does not hold. ``text``: what it says before a call."""
         number = len(self.entry.tables.checks)
-        self.entry.tables.checks.append({"message": message, "where": where, "args": list(kinds), "text": text})
+        row = {"message": message, "where": where, "args": list(kinds), "text": text, "listed": not self.inside}
+        self.entry.tables.checks.append(row)
         self.fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
 
     def refuse(self, step: CheckValue, read: Callable[[Buffer], str]) -> None:
@@ -86,13 +80,22 @@ class Checks:
             words.append(value)
         if not words:
             words, kinds = [w.dim(size) for size in step.sizes], ["i64"] * len(step.sizes)
-        self.message("false", step.message, step.where, words, kinds)
+        named = [f"%{buffer.name}" for buffer in step.args] or [str(size) for size in step.sizes]
+        self.message("false", step.message, step.where, words, kinds, format_message(step.message, named))
 
     def sizes(self, step: CheckSizes) -> None:
         """Leave where two sizes are not in a relation."""
-        lhs, rhs = _low(step)
-        self.exact(lhs, rhs)
-        holds = self.w.value(f"icmp {_RELATIONS[step.relation]} i64 {self.w.dim(lhs)}, {self.w.dim(rhs)}")
+        relation = Relation(step.relation, step.lhs, step.rhs)
+        holds = reduce(
+            lambda one, two: self.w.value(f"or i1 {one}, {two}"), map(self._compared, relation.alternatives())
+        )
         words = [self.w.dim(arg) for arg in step.args]
-        text = f"{step.lhs} {step.relation} {step.rhs}"
-        self.message(holds, step.message, step.where, words, ["i64"] * len(words), text)
+        shown = Relation(step.relation, rejoined(step.lhs), rejoined(step.rhs))
+        self.message(holds, step.message, step.where, words, ["i64"] * len(words), str(shown))
+
+    def _compared(self, relation: Relation) -> str:
+        """An i1: whether a comparison holds."""
+        self.exact(relation.lhs, relation.rhs)
+        return self.w.value(
+            f"icmp {_RELATIONS[relation.kind]} i64 {self.w.dim(relation.lhs)}, {self.w.dim(relation.rhs)}"
+        )

@@ -114,6 +114,7 @@ class Steps:
             cases = " ".join(f"i32 {k}, label %{label}" for k, label in enumerate(labels[:-1]))
             w.line(f"switch i32 {index}, label %{labels[-1]} [ {cases} ]")
         pointers = dict(entry.pointers)
+        self.checks.inside += 1
         for label, steps in zip(labels, step.branches, strict=True):
             w.block(label)
             with w.frame():
@@ -121,6 +122,7 @@ class Steps:
                 self.target.values.settle()
             w.line(f"br label %{end}")
             entry.pointers = dict(pointers)
+        self.checks.inside -= 1
         w.block(end)
 
     def _repeat(self, step: Repeat) -> None:
@@ -136,9 +138,11 @@ class Steps:
             go_on = values.scalar(step.condition)
         w.line(f"br i1 {go_on}, label %{body}, label %{end}")
         w.block(body)
+        self.checks.inside += 1
         with w.frame():
             self.steps(step.body)
             values.settle()
+        self.checks.inside -= 1
         w.line(f"br label %{head}")
         w.block(end)
 

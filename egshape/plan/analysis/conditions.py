@@ -22,7 +22,7 @@ def conditions(op: Op) -> Iterator[CheckSizes]:
         if not decl.nested:  # what regions give is held where they are planned, with sizes as they are named there
             yield from _as_inferred(op, decl)
     for value in op.results:
-        for size in value.type.dims:
+        for size in value.type.shape or ():
             message = f"%{value.name} would have an axis of size {{0}}"
             yield CheckSizes("<=", const(0), size, message, (size,), place(op))
 
@@ -45,7 +45,7 @@ def _check(op: Op, condition: Condition) -> CheckSizes:
 def _as_inferred(op: Op, decl: OpDecl) -> Iterator[CheckSizes]:
     """Buffers have the sizes that types state, which later facts may have written in another way."""
     for value, (_, sizes) in zip(op.results, decl.inferred(op), strict=True):
-        for one, two in zip(sizes or (), value.type.dims, strict=False):
+        for one, two in zip(sizes or (), value.type.shape or (), strict=False):
             if one is not None and one is not two:
                 message = "result: sizes {0} and {1} do not fit together"
                 yield CheckSizes("==", one, two, message, (one, two), place(op))

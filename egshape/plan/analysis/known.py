@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import permutations, product
 from typing import Literal, get_args
 
 from egshape.decide.context import Context
 from egshape.decide.reason import Check
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim, broadcast_gap, const, symbol
+from egshape.dims.joins import leaves, rejoined
 from egshape.errors import Contradiction, InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.plan.ir.loops import Bounds
@@ -21,6 +23,10 @@ Level = Literal["none", "shape", "all"]
 
 LARGEST = 2**63 - 1
 """The largest size that native code holds."""
+
+
+QUESTIONS = 64
+"""Of what is checked beside conditions of a program that are asked about: each takes milliseconds."""
 
 
 class Known:
@@ -34,18 +40,23 @@ class Known:
         self._context: Context | None = None
         self._bounds: dict[str, Bounds] | None = None
         self._same: dict[str, Dim] | None = None
+        self._questions = QUESTIONS
 
     def copy(self) -> Known:
         """The same for a region: what is checked there holds only there."""
         new = Known(self.level)
         new._relations = dict(self._relations)
+        new._questions = self._questions
         return new
 
     def checked(self, relation: Relation) -> None:
         """A relation that holds from here on, because a step has checked it."""
         if relation not in self._relations:
             self._relations[relation] = None
-            self._context = self._bounds = self._same = None
+            self._bounds = self._same = None
+            if self._context is not None:
+                with suppress(Contradiction):  # then no step from here on runs
+                    self._context.assume(_rejoined(relation), Check())
 
     @property
     def forms(self) -> bool:
@@ -58,11 +69,42 @@ class Known:
             return self.forms or one.const is not None
         if self.level != "all" or not self._relations:
             return False
+        return self._known().decide(Relation("==", one, two)) == "proved"
+
+    def implies(self, relation: Relation) -> bool:
+        """Whether a relation follows from those that were checked; the first ones that are no equal of these are asked
+        about."""
+        if self.level != "all" or not self._relations:
+            return False
+        asked = _rejoined(relation)
+        if relation in self._relations or self._joins(asked):
+            return True
+        if self._questions == 0 or not any(relation.symbols() & each.symbols() for each in self._relations):
+            return False
+        self._questions -= 1
+        return self._known().decide(asked) == "proved"
+
+    def _joins(self, relation: Relation) -> bool:
+        """Whether this says that a size is 1 or the common size of sizes, it among them, each two of which are checked
+        to broadcast."""
+        apart = [each.lhs - each.rhs for each in relation.alternatives()]
+        for one, other in permutations(apart, 2) if len(apart) == 2 else ():
+            for size, gap in product((one + 1, 1 - one), (other, -other)):
+                joined, own = set(leaves(size - gap)), set(leaves(size))
+                if len(joined) > 1 and own <= joined:
+                    return all(self._broadcast(*pair) for pair in product(own, joined))
+        return False
+
+    def _broadcast(self, one: Dim, two: Dim) -> bool:
+        gap, zero = broadcast_gap(one, two), const(0)
+        return gap is zero or any(Relation("==", each, zero) in self._relations for each in (gap, -gap))
+
+    def _known(self) -> Context:
         if self._context is None:
             self._context = Context()
-            with suppress(Contradiction):  # then no step from here on runs
-                self._context.assume_all([(relation, Check()) for relation in self._relations])
-        return self._context.decide(Relation("==", one, two)) == "proved"
+            with suppress(Contradiction):
+                self._context.assume_all([(_rejoined(relation), Check()) for relation in self._relations])
+        return self._context
 
     def same(self) -> Mapping[str, Dim]:
         """Symbols that are checked to be equal to another one or to a number, and what stands for all of them: one that
@@ -104,6 +146,11 @@ class Known:
                 found = map(_bounds, Facts().with_relations(self._shared()).symbols)
                 self._bounds = {each.name: each for each in found if each is not None}
         return tuple(self._bounds[name] for name in names if name in self._bounds)
+
+
+def _rejoined(relation: Relation) -> Relation:
+    """With common sizes of broadcasts in the place of what computes them."""
+    return replace(relation, lhs=rejoined(relation.lhs), rhs=rejoined(relation.rhs))
 
 
 def _is_plain(dim: Dim) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from egshape.dims import Dim, const, maximum
 from egshape.ir.types import itemsize
 from egshape.ops import REGISTRY
+from egshape.ops.traits import WEIGHTS
 from egshape.plan.ir.loops import (
     Assign,
     Buffer,
@@ -47,8 +48,8 @@ class Weights:
 
 
 FLOPS = Weights(1, 1, 0, 0, 2, 8, 4)
-TIME = Weights(8, 64, 8, 8, 2, 2, 2)
-"""About 1/60 of a nanosecond."""
+TIME = Weights(WEIGHTS["light"], WEIGHTS["function"], 8, 8, WEIGHTS["product"], 2, 2)
+"""About 1/60 of a nanosecond, as the model of cost takes them."""
 
 
 def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping[str, Dim] | None = None) -> Dim:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from egshape.dims import Dim, const, floordiv, product, symbol
 from egshape.ir.graph import Op
+from egshape.ops.kinds import region_kind
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.form import block_sort, convolution_loops, dots, partition, pooling, scan
 from egshape.plan.form import sort as order
@@ -67,10 +68,14 @@ def _rows(
     inits: Sequence[Expr],
     items: Sequence[Expr],
     inner: Sequence[tuple[str, Dim]],
+    inside: Test | None = None,
 ) -> tuple[Stmt, ...]:
+    """A fold into locals, of items for which ``inside`` holds."""
     totals = [Var(init.dtype, p.name("v")) for init in inits]
     new = p.scalars(op, op.regions[0], [*totals, *items], fast=True)
     step: list[Stmt] = assign_all(p, totals, new)
+    if inside is not None:
+        step = [If(inside, tuple(step))]
     start = [Local(var.name, init) for var, init in zip(totals, inits, strict=True)]
     end = [Store(buffer, flat, var) for buffer, var in zip(out, totals, strict=True)]
     return *start, *loops(inner, step), *end
@@ -96,7 +101,7 @@ def _columns(
 
 
 def reduce_window(p: Steps, op: Op) -> None:
-    """Each window is folded into locals; what lies outside counts as the init value."""
+    """Each window is folded into locals; what lies outside is left out, or counts as an init value that is neutral."""
     if scan.cumulative(p, op) or pooling.pooled(p, op):
         return
     p.start()
@@ -114,12 +119,16 @@ def reduce_window(p: Steps, op: Op) -> None:
         place.append(index)
         tests += needed
     inside = Test(tuple(tests))
-    items = [
-        Choose(dtype, inside, dots.converted(dtype, p.read(x, tuple(place))), init)
-        for dtype, x, init in zip(dtypes, op.operands[:half], inits, strict=True)
+    items: list[Expr] = [
+        dots.converted(dtype, p.read(x, tuple(place))) for dtype, x in zip(dtypes, op.operands[:half], strict=True)
     ]
-    flat = linear(at, op.results[0].type.dims)
-    finish(p, op, wrap(_rows(p, op, out, flat, inits, items, taps)), out)
+    flat, kind = linear(at, op.results[0].type.dims), region_kind(op.regions[0])
+    if half == 1 and kind is not None and scan.is_neutral(p, kind, dtypes[0], op.operands[1]):
+        items = [Choose(dtypes[0], inside, items[0], inits[0])]
+        body = _rows(p, op, out, flat, inits, items, taps)
+    else:
+        body = _rows(p, op, out, flat, inits, items, taps, inside)
+    finish(p, op, wrap(body), out)
 
 
 def select_and_scatter(p: Steps, op: Op) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from egshape.dims import Dim, minimum, relu, symbol
 from egshape.ir.graph import Op, Value
-from egshape.ir.types import integer_range, is_float, numpy_dtype
+from egshape.ir.types import numpy_dtype
+from egshape.ops import regions
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.form import block_lines
 from egshape.plan.form.steps import Steps
@@ -93,28 +94,11 @@ def _axis(p: Steps, op: Op) -> tuple[int, bool] | None:
 
 
 def is_neutral(p: Steps, name: str, dtype: str, init: Value) -> bool:
-    """Whether folding the init value, which stands for what lies outside, changes nothing."""
+    """Whether folding the init value, so that it may stand for what lies outside, changes nothing."""
     expr = p.read(init, ())
     if not isinstance(expr, Const):
         return False
-    value = numpy_dtype(dtype).type(expr.value)
-    return bool(name in _NEUTRAL and np.array_equal(value, numpy_dtype(dtype).type(_neutral(name, dtype))))
-
-
-_NEUTRAL = ("add", "multiply", "maximum", "minimum", "or", "and", "xor")
-
-
-def _neutral(name: str, dtype: str) -> int | float | bool:
-    if name in ("add", "or", "xor"):
-        return 0
-    if name == "multiply":
-        return 1
-    if dtype == "i1":
-        return name in ("and", "minimum")
-    if is_float(dtype):
-        return -np.inf if name == "maximum" else np.inf
-    low, high = integer_range(dtype)
-    return low if name == "maximum" else high if name == "minimum" else -1 if low < 0 else high
+    return regions.is_neutral(name, np.asarray(expr.value).astype(numpy_dtype(dtype)))
 
 
 def _loops(indices: list[tuple[Dim, Dim]], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

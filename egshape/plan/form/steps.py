@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from egshape.dims import Dim, product, symbol
+from egshape.dims import Dim, Relu, product, relu, symbol
 from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation
@@ -110,14 +110,16 @@ class Steps(Reader, ABC):
         """Plan the ops of a block in order."""
 
     def check(self, step: CheckSizes) -> None:
-        """Add a check unless the sizes show by their form that it holds."""
+        """Add a check unless the sizes show by their form that it holds, or it follows from earlier ones."""
         gap = step.rhs - step.lhs
-        if (step.relation == "==" and gap is ZERO) or (step.relation == "<=" and is_nonnegative(gap)):
+        if (step.relation == "==" and gap is ZERO) or (step.relation == "<=" and _never_below(gap)):
             return
         if step.relation in ("<", "!=") and is_positive(gap):
             return
-        self.steps.append(step)
-        self.known.checked(Relation(step.relation, step.lhs, step.rhs))
+        relation = Relation(step.relation, step.lhs, step.rhs)
+        if not self.known.implies(relation):
+            self.steps.append(step)
+            self.known.checked(relation)
 
     def settled(self, block: Block, entry: Container[str] | None = None) -> Block:
         """A block with what is checked to be equal to other sizes that are known where it begins in its place, or, of
@@ -258,3 +260,14 @@ def sizes_of(value: Value) -> tuple[Dim, ...]:
             hint="the target 'interpret' runs it",
         )
     return value.type.shape
+
+
+def _never_below(gap: Dim) -> bool:
+    """Whether the form of a difference shows that it is not negative, or that of both parts where it is a minimum."""
+    if is_nonnegative(gap):
+        return True
+    for mono, factor in gap.terms:
+        if factor == -1 and len(mono) == 1 and isinstance(mono[0][0], Relu) and mono[0][1] == 1:
+            rest = gap + relu(mono[0][0].arg)
+            return is_nonnegative(rest) and is_nonnegative(rest - mono[0][0].arg)
+    return False

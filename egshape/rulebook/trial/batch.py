@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.encode import attribute
 from egshape.egraph.obligations import Obligation, Walker
-from egshape.egraph.program import SOURCES, Program
+from egshape.egraph.program import SOURCES, Program, fills
 from egshape.egraph.saturate import Session
 from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
@@ -56,6 +56,8 @@ class Batch:
     """Left sides that are built, each with symbols of its own."""
 
     seed: int = 0
+    wanted: int = 0
+    """At how many sizes two sides are compared; 0 for as many as is usual."""
     builder: BlockBuilder = field(default_factory=BlockBuilder)
     cases: list[Case] = field(default_factory=list)
     points: dict[int, Points] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Batch:
     def at(self, number: int) -> Points:
         """Where a left side runs."""
         if number not in self.points:
-            self.points[number] = points(self.cases[number], self.roots[number], self.seed + number)
+            self.points[number] = points(self.cases[number], self.roots[number], self.seed + number, self.wanted)
         return self.points[number]
 
     def block(self) -> Block:
@@ -120,13 +122,24 @@ class Asked:
     rules: frozenset[str]
     tolerance: Callable[[str], float | None]
     share: float = 1.0
+    until: float = float("inf")
+    """A `time.monotonic()` value at which a trial ends in any case."""
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """The rulesets to run: those of the rules and what these need; recorders change nothing that others see."""
+        """The rulesets to run: those of the rules and what these need; recorders change nothing that others see. Of
+        rules that run one by one, others of the same ruleset only where they fill what the rules may read."""
         own = {rule.rpartition("/")[0] for rule in self.rules}
-        needed = own.union(*(self.program.rules.needed(name) for name in own))
-        return tuple(name for name in self.program.phases if name == SOURCES or name in needed)
+        needed = frozenset().union(*(self.program.rules.needed(name) for name in own))
+        with_them = self.rules | {each.name for each in self.program.rules.rules if each.ruleset in own and fills(each)}
+
+        def runs(phase: str) -> bool:
+            ruleset = phase.rpartition("/")[0]
+            return (
+                phase == SOURCES or phase in with_them or (ruleset or phase) in needed or (not ruleset and phase in own)
+            )
+
+        return tuple(filter(runs, self.program.phases))
 
 
 def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
@@ -140,7 +153,7 @@ def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
     ]
     believed += [(relation, Given()) for case in batch.cases for relation in case.given]
     context.assume_all(believed)
-    with bounded(asked.program, block, context, asked.share) as (opened, budget):
+    with bounded(asked.program, block, context, asked.share, asked.until) as (opened, budget):
         implied = opened.load()
         stated = [_obligation(each, batch, block) for each in implied]
         yield from (each for each in stated if each is not None)
@@ -152,6 +165,11 @@ def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
         reading = _Reading(batch, opened, snapshot, asked)
         yield from reading.unions()
         yield from reading.types()
+
+
+def _smallest(found: Iterable[Difference | None]) -> Difference | None:
+    """The difference that is read most easily."""
+    return min((each for each in found if each is not None), key=lambda each: each.weight, default=None)
 
 
 def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
@@ -169,7 +187,7 @@ def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
         f"{STATES_LABEL}{each.rule}",
         batch.cases[number],
         len(found),
-        next((one for one in found if one is not None), None),
+        _smallest(found),
     )
 
 
@@ -250,7 +268,7 @@ class _Reading:
         if right is None:
             return
         found = list(differences(at, value, right, work.ops, self.asked.tolerance(rule)))
-        yield Stated(rule, case, len(found), next((each for each in found if each is not None), None))
+        yield Stated(rule, case, len(found), _smallest(found))
 
     def _sizes(self, rule: str, one: Sequence[Dim], two: Sequence[Dim]) -> Iterator[Stated]:
         """Sizes that a rule says are equal; where they run, they must be."""
@@ -271,9 +289,7 @@ class _Reading:
                 return f"{plain_name(str(a))} is not {plain_name(str(b))}"
 
             found = list(false_at(at, holds, text))
-            yield Stated(
-                rule, self.batch.cases[number], len(found), next((each for each in found if each is not None), None)
-            )
+            yield Stated(rule, self.batch.cases[number], len(found), _smallest(found))
 
     # -- types ----
 

@@ -27,13 +27,16 @@ class Exploding(Exception):
 
 
 @contextmanager
-def bounded(program: Program, block: Block, context: Context, share: float = 1.0) -> Iterator[tuple[Session, Budget]]:
-    """A session for a trial, and the budget of what is done in it: a share of the time, all of the memory.
+def bounded(
+    program: Program, block: Block, context: Context, share: float = 1.0, until: float = float("inf")
+) -> Iterator[tuple[Session, Budget]]:
+    """A session for a trial, and the budget of what is done in it: a share of the time, all of the memory. until: a
+    `time.monotonic()` value at which it must end in any case.
 
     Raises Exploding where Python meets a limit."""
     now, memory = time.monotonic(), resident_mb() + MEMORY_MB
-    last = now + share * LAST
-    budget = Budget(nodes=NODES, memory_mb=memory, deadline=now + share * SECONDS, last=last)
+    last = min(now + share * LAST, until)
+    budget = Budget(nodes=NODES, memory_mb=memory, deadline=min(now + share * SECONDS, until), last=last)
     try:
         with holding(last, memory), session(program, block, REGISTRY, str, context, Allowance(last, memory)) as opened:
             yield opened, budget

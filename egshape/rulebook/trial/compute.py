@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -16,13 +17,21 @@ from egshape.facts import Relation
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
+from egshape.rulebook.trial import promises
 from egshape.rulebook.trial.arrays import random_array
 
 SIZES = (0, 1, 2, 3, 5, 7)
 POINTS = 12
 """At how many sizes two sides are compared; of scalars alone, which show one number at a time, at twice as many."""
+LARGE, _BEFORE_LARGE = 260, 4
+"""A size past the range of the smallest integers: after some others sizes are tried of which one is so large, and the
+rest are 1."""
+_KINDS: tuple[Literal["special", "mixed", "tame"], ...] = ("special", "mixed", "tame")
 TRIES = 40
 """How many sizes are looked at to find so many at which the left side runs."""
+
+_SHOWN = 8
+"""How many elements of a result are shown."""
 
 ELEMENTS = 5000
 """Sizes at which a value has more elements than this are passed over."""
@@ -80,7 +89,10 @@ def sizes_of(symbols: Sequence[str], given: Sequence[Relation], seed: int) -> It
     mixed = [
         each for pair in zip(sorted(tuples, key=sum), choices.sample(tuples, len(tuples)), strict=True) for each in pair
     ]
-    for values in (mixed * POINTS)[:TRIES]:
+    large = [
+        tuple(LARGE if name == each else 1 for name in names) for each in choices.sample(names, min(len(names), 1))
+    ]
+    for values in [*mixed[:_BEFORE_LARGE], *large, *(mixed * POINTS)[_BEFORE_LARGE:TRIES]]:
         sizes = dict(zip(names, values, strict=True))
         try:
             if all(relation.holds(sizes) for relation in given):
@@ -125,7 +137,7 @@ def _inputs(args: Sequence[Value], sizes: Sizes, seed: int) -> tuple[np.ndarray,
         shape = [dim.evaluate(sizes) for dim in arg.type.dims]
         if min(shape, default=0) < 0:
             raise EgshapeError("no such array")
-        out.append(random_array(arg.type.dtype, shape, seed * 31 + place, tame=seed % 3 == 2))
+        out.append(random_array(arg.type.dtype, shape, seed * 31 + place, _KINDS[seed % 3]))
     return tuple(out)
 
 
@@ -146,19 +158,51 @@ def differences(
     if left.type.rank != right.type.rank:
         yield Difference({}, {}, f"the left side has {left.type.rank} axes, the right side {right.type.rank}")
         return
-    block = at.case.block([left, right], more)
+    promised = promises.of(left, right, at.case.ops, more)
+    if tolerance is None and promised.difference:
+        yield Difference({}, {}, promised.difference)
+        return
+    block = at.case.block([left, right, *promised.indices], more)
     names = [arg.name for arg in at.case.args]
     for sizes, inputs in at.found:
+        if tolerance is not None:
+            inputs = tuple(map(_finite, inputs))  # noqa: PLW2901
         held = dict(zip(names, inputs, strict=True))
         try:
-            one, two = _run(block, inputs)
+            one, two, *indices = _run(block, inputs)
         except EgshapeError as error:
-            yield Difference(sizes, held, f"the left side runs, the right side does not: {error.message}")
+            if tolerance is None or _runs(at.case.block([left]), inputs):
+                yield Difference(sizes, held, f"the left side runs, the right side does not: {error.message}")
             continue
-        text = "" if same(one, two, tolerance) else f"{_short(one)} became {_short(two)}"
-        if text and one.shape != two.shape:
-            text = f"shape {list(one.shape)} became {list(two.shape)}"
+        text = promised.broken(indices) if same(one, two, tolerance) else _became(one, two)
         yield Difference(sizes, held, text) if text else None
+
+
+def _became(one: np.ndarray, two: np.ndarray) -> str:
+    if one.shape != two.shape:
+        return f"shape {list(one.shape)} became {list(two.shape)}"
+    if one.size <= _SHOWN:
+        return f"{shown(one)} became {shown(two)}"
+    pairs = zip(one.reshape(-1), two.reshape(-1), strict=True)
+    place = next(k for k, (a, b) in enumerate(pairs) if bits(np.array(a)) != bits(np.array(b)))
+    index = [int(each) for each in np.unravel_index(place, one.shape)]
+    return f"at {index}, {one.reshape(-1)[place]} became {two.reshape(-1)[place]}"
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    """The array with small numbers for what is not finite: rules that change rounding are about numbers."""
+    if array.dtype.kind not in "fcV":
+        return array
+    odd = ~np.isfinite(array)
+    return np.where(odd, np.resize(np.arange(1, 8) / 4, array.shape).astype(array.dtype), array) if odd.any() else array
+
+
+def _runs(block: Block, inputs: Sequence[np.ndarray]) -> bool:
+    try:
+        _run(block, inputs)
+    except EgshapeError:
+        return False
+    return True
 
 
 def false_at(at: Points, test: Callable[[Sizes], bool], text: Callable[[Sizes], str]) -> Iterator[Difference | None]:
@@ -173,14 +217,16 @@ def false_at(at: Points, test: Callable[[Sizes], bool], text: Callable[[Sizes], 
 
 
 def same(one: np.ndarray, two: np.ndarray, tolerance: float | None) -> bool:
-    """Whether two arrays agree: to the bit, any NaN being any NaN, or within a relative tolerance."""
+    """Whether two arrays agree: to the bit, any NaN being any NaN, or within a relative tolerance where the first one
+    is finite."""
     if one.dtype != two.dtype or one.shape != two.shape:
         return False
     if tolerance is None or one.dtype.kind not in "fcV":
         return bits(one) == bits(two)
     wide_one, wide_two = (each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (one, two))
     least = tolerance * float(np.finfo(np.float32).tiny)
-    return bool(np.allclose(wide_one, wide_two, rtol=tolerance, atol=least, equal_nan=True))
+    near = np.isclose(wide_two, wide_one, rtol=tolerance, atol=least)
+    return bool((near | ~np.isfinite(wide_one)).all())
 
 
 def bits(array: np.ndarray) -> bytes:
@@ -194,9 +240,11 @@ def bits(array: np.ndarray) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def _short(array: np.ndarray) -> str:
-    text = np.array2string(array.reshape(-1)[:8] if array.size > 8 else array, separator=", ", threshold=8)
-    return " ".join(text.split()) + (" ..." if array.size > 8 else "")
+def shown(array: np.ndarray, most: int = _SHOWN) -> str:
+    """An array in one line, with all digits that tell its numbers from others."""
+    part = array.reshape(-1)[:most] if array.size > most else array
+    text = np.array2string(part, separator=", ", threshold=most, formatter={"all": str})
+    return " ".join(text.split()) + (" ..." if array.size > most else "")
 
 
 def show(type: TensorType, rename: Callable[[str], str]) -> str:

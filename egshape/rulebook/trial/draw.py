@@ -20,7 +20,7 @@ from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.ops.base import OpDecl
+from egshape.ops.base import AttrDecl, OpDecl
 from egshape.rulebook.trial.arrays import specials
 from egshape.rulebook.trial.guards import (
     ELEMENTS,
@@ -39,6 +39,7 @@ from egshape.rulelang.provenance import PlainRule, desugar, is_variable, variabl
 from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.schema import ELEMENTWISE, has_constructor
 from egshape.rulelang.sexpr import Atom, List, Position, SExpr
+from egshape.rulelang.strings import values_of
 
 TRIES, PATIENCE = 100, 3
 """Draws in vain after which a rank is given up: so many, and some times as many where something did fit before."""
@@ -49,13 +50,6 @@ DULL = 0.7
 _FAMILIES = {family.capitalize(): family for family in ELEMENTWISE}
 _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
 """Functions that give what was moved, and the move."""
-
-_VALUES: Mapping[str, Sequence[str]] = {
-    "direction": ("EQ", "NE", "LT", "LE", "GT", "GE"),
-    "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
-    "dtype": sorted(set(DTYPES)),
-}
-"""What the attributes of elementwise ops may be."""
 
 _NOWHERE = Position("", 0, 0)
 _ANY = Atom("_", _NOWHERE)
@@ -294,7 +288,11 @@ class _Draw:
         if decl.variadic:
             rest = self._items(single.pop())
         attrs = list(zip(decl.attrs, expr.items[count + 1 :], strict=True))
-        decided = {attr.name: value for attr, item in attrs if (value := self._decided(item, wanted.rank)) is not None}
+        decided = {
+            attr.name: _meant(attr, value)
+            for attr, item in attrs
+            if (value := self._decided(item, wanted.rank)) is not None
+        }
         way = pull(
             decl, wanted, decided, None if rest is None else len(rest), self.dice, self.samples.get(decl.name, ())
         )
@@ -305,7 +303,7 @@ class _Draw:
             for attr in decl.attrs
         }
         for attr, item in attrs:
-            unify(item, given[attr.name], self.known)
+            unify(item, _key(attr, given[attr.name]), self.known)
         self.solve()
         items = [*single, *([_ANY] * (len(way.operands) - len(single)) if rest is None else rest)]
         if len(items) != len(way.operands):
@@ -347,6 +345,20 @@ class _Draw:
         return Drawn(Apply(decl.name, tuple(each.term for each in operands), attrs, ()), TensorType(dtype, shape))
 
 
+def _key(attr: AttrDecl, value: Any) -> Any:
+    """An attribute as a rule sees it: records are keys, 0 that of the default."""
+    return 0 if attr.kind == "record" and value == () else value
+
+
+def _meant(attr: AttrDecl, value: Any) -> Any:
+    """The attribute that a rule means. Raises Misfit where it names a key that nothing has."""
+    if attr.kind != "record" or not isinstance(value, int):
+        return value
+    if value:
+        raise Misfit
+    return ()
+
+
 @lru_cache(maxsize=8)
 def functions(family: str, version: int) -> Mapping[str, Mapping[str, Sequence[tuple[str, ...]]]]:
     """By the dtype of the result: elementwise functions, each with dtypes of operands that give it."""
@@ -355,7 +367,7 @@ def functions(family: str, version: int) -> Mapping[str, Mapping[str, Sequence[t
     for decl in REGISTRY:
         if decl.family != family:
             continue
-        for values in itertools.product(*(_VALUES.get(attr.name, ()) for attr in decl.attrs)):
+        for values in itertools.product(*(values_of(decl, attr) for attr in decl.attrs)):
             attrs = dict(zip((attr.name for attr in decl.attrs), values, strict=True))
             for dtype in dtypes:
                 for operands in ((dtype,) * len(decl.operands), ("i1", *(dtype,) * (len(decl.operands) - 1))):

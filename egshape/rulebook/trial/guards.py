@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import const, product
-from egshape.egraph.describe import Rows, absorbing_elements, describe_function, moves_units, neutral_elements
+from egshape.egraph.describe import (
+    Rows,
+    absorbing_elements,
+    describe_function,
+    moves_units,
+    negating_elements,
+    neutral_elements,
+    steps_apart,
+)
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops.base import REGISTRY
@@ -284,10 +292,10 @@ def _element(items: Sequence[SExpr], known: Values, word: str) -> bool:
 
 def element_values(word: str, function: str, dtype: str) -> list[np.ndarray]:
     """The constants of which a guard, one of ``ELEMENTS``, holds for a function."""
-    elements = absorbing_elements if word == "absorbing" else neutral_elements
+    elements = {"absorbing": absorbing_elements, "negating": negating_elements}
     return [
         np.array(value, numpy_dtype(dtype))
-        for name, value, left in elements(dtype, REGISTRY)
+        for name, value, left in elements.get(word, neutral_elements)(dtype, REGISTRY)
         if name == function and (left or word == "neutral_right")
     ]
 
@@ -315,21 +323,27 @@ def _unit_moves(items: Sequence[SExpr], known: Values) -> bool:
     return True
 
 
+def _apart(items: Sequence[SExpr], known: Values) -> bool:
+    _hold(steps_apart(*(evaluate(item, known) for item in items)))
+    return True
+
+
 def _nothing(items: Sequence[SExpr], known: Values) -> bool:
     """The scalar is any one of the dtype: nothing is said of it."""
     _hold(any(size.const == 0 for size in evaluate(items[0], known)))
     return True
 
 
-ELEMENTS = ("neutral", "neutral_right", "absorbing")
+ELEMENTS = ("neutral", "neutral_right", "absorbing", "negating")
 """Guards that ask for a constant that an op treats in a way of its own."""
-_TRAITS = ("result_dtype", "is_convert", "keeps", "involution", "idempotent", "selects")
+_TRAITS = ("result_dtype", "is_convert", "keeps", "involution", "idempotent", "selects", "wraps")
 _RELATIONS: dict[str, Any] = {
     "identity": lambda items, known: _of_axes(items, known, lambda axes: axes == tuple(range(len(axes)))),
     "increasing": lambda items, known: _of_axes(items, known, lambda axes: list(axes) == sorted(set(axes))),
     "inverse": _inverse,
     **{word: partial(_element, word=word) for word in ELEMENTS},
     "unit_moves": _unit_moves,
+    "apart": _apart,
     "nothing": _nothing,
     "is_true": lambda items, known: _truth(items, known, True),
     "is_false": lambda items, known: _truth(items, known, False),

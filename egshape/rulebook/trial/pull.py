@@ -344,7 +344,7 @@ def _dot(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way
         raise Misfit
     left = dice.rng.randint(0, wanted.rank - batch)
     shared = [*wanted.dims[:batch], *dice.sizes(deep)]
-    attrs: dict[str, Any] = {"precision": known.get("precision", ()), "dtype": known.get("dtype", wanted.dtype)}
+    attrs: dict[str, Any] = {"precision": _precision(known, dice), "dtype": known.get("dtype", wanted.dtype)}
     operands = []
     for side, free in (("lhs", wanted.dims[batch : batch + left]), ("rhs", wanted.dims[batch + left :])):
         rank = len(shared) + len(free)
@@ -357,6 +357,66 @@ def _dot(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way
         operands.append(_like(wanted, [dims[axis] if axis in dims else next(rest) for axis in range(rank)]))
         attrs[f"{side}_batch"], attrs[f"{side}_contract"] = own[:batch], own[batch:]
     return Way(attrs, tuple(operands))
+
+
+def _precision(known: Known, dice: Dice) -> Any:
+    return _decided(known, "precision", lambda: dice.pick(((), (), ("HIGHEST", "HIGHEST"), ("DEFAULT", "HIGH"))))
+
+
+def _convolution(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
+    """Any order of the axes of input, kernel and result; few groups; small windows."""
+    spatial = wanted.rank - 2
+    if spatial < 0:
+        raise Misfit
+
+    def orders() -> Any:
+        axes = [dice.permutation(wanted.rank) if dice.chance(0.7) else tuple(range(wanted.rank)) for _ in range(3)]
+        return tuple(part for each in axes for part in (*each[:2], each[2:]))
+
+    numbers = _decided(known, "numbers", orders, 9)
+    if any(len(numbers[place]) != spatial for place in (2, 5, 8)):
+        raise Misfit
+    feature_groups = _decided(known, "feature_groups", lambda: dice.pick((1, 1, 1, 2)))
+    batch_groups = _decided(known, "batch_groups", lambda: 1 if feature_groups > 1 else dice.pick((1, 1, 1, 2)))
+
+    def each_axis(name: str, values: Sequence[int]) -> tuple[int, ...]:
+        return _decided(known, name, lambda: tuple(dice.pick(values) for _ in range(spatial)), spatial)  # type: ignore[no-any-return]
+
+    strides, reversal = each_axis("strides", (1, 1, 2)), each_axis("reversal", (0, 0, 0, 1))
+    lhs_dilation, rhs_dilation = each_axis("lhs_dilation", (1, 1, 1, 2)), each_axis("rhs_dilation", (1, 1, 1, 2))
+    padding = _decided(
+        known, "padding", lambda: tuple(const(dice.pick((0, 0, 0, 1, 2, -1))) for _ in range(2 * spatial)), 2 * spatial
+    )
+    within = dice.pick((1, 1, 2, 3))
+    lhs: dict[int, Dim] = {
+        numbers[0]: wanted.dims[numbers[6]] * batch_groups,
+        numbers[1]: const(within * feature_groups),
+    }
+    rhs: dict[int, Dim] = {numbers[3]: const(within), numbers[4]: wanted.dims[numbers[7]]}
+    for k in range(spatial):
+        window = dice.pick((1, 1, 2, 3))
+        rhs[numbers[5][k]] = const(window)
+        if lhs_dilation[k] != 1:
+            lhs[numbers[2][k]] = const(dice.pick((1, 2, 3)))
+            continue
+        size = wanted.dims[numbers[8][k]]
+        room = (size - 1) * strides[k] + (window - 1) * rhs_dilation[k] + 1
+        lhs[numbers[2][k]] = room - padding[2 * k] - padding[2 * k + 1]
+    if sorted(lhs) != list(range(wanted.rank)) or sorted(rhs) != list(range(wanted.rank)):
+        raise Misfit
+    attrs = {
+        "numbers": numbers,
+        "strides": strides,
+        "padding": padding,
+        "lhs_dilation": lhs_dilation,
+        "rhs_dilation": rhs_dilation,
+        "reversal": reversal,
+        "feature_groups": feature_groups,
+        "batch_groups": batch_groups,
+        "precision": _precision(known, dice),
+        "dtype": known.get("dtype", wanted.dtype),
+    }
+    return Way(attrs, tuple(_like(wanted, [dims[axis] for axis in range(wanted.rank)]) for dims in (lhs, rhs)))
 
 
 def _gather(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
@@ -403,7 +463,7 @@ def _gather(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> 
         "start_index_map": index_map,
         "index_vector_dim": place,
         "sizes": sizes,
-        "sorted": bool(known.get("sorted", False)),
+        "sorted": bool(_decided(known, "sorted", lambda: dice.chance(0.2))),
     }
     return Way(attrs, (_like(wanted, operand), TensorType(dice.pick(("i32", "i64", "ui8")), tuple(rows))))
 
@@ -481,6 +541,7 @@ _PULLS: Mapping[str, Callable[[TensorType, Known, int | None, Dice], Way]] = {
     "dims": _dims,
     "get_dimension_size": _dimension_size,
     "dot_general": _dot,
+    "convolution": _convolution,
     "gather": _gather,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update,

@@ -1,20 +1,21 @@
 """A program in which rules say what they would do and do nothing: each union becomes a row of a table.
 
 Both sides of a rule then stay apart in the e-graph and can be computed and compared, whatever other rules do; and a
-rule that grows without end does not."""
+rule that grows without end does not. Each rule of a user is a ruleset by itself there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.program import SOURCES, Program, preludes, shipped, stamp, states
 from egshape.ops import REGISTRY
-from egshape.rulelang.loader import Loader, find_rulesets
+from egshape.rulelang.loader import LoadedRules, Loader, find_rulesets, shipped_rulesets
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import EquationLog, PlainRule
+from egshape.rulelang.rulefile import RuleFile, Ruleset
 from egshape.rulelang.schema import load_rules
 from egshape.rulelang.sexpr import Atom, List, SExpr
 
@@ -46,15 +47,24 @@ def _program(extra: tuple[str, ...], version: int, stamped: object) -> Program:
     names = [name for name in loaded.names() if name not in SHAPE_RULESETS]
     obligations = tuple(name for name in names if any(states(rule) for rule in loaded.rules if rule.ruleset == name))
     tensors = tuple(name for name in names if name not in obligations and "prelude.tensor" in loaded.needed(name))
+
+    def phases(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(each for name in names for each in ((name,) if _together(name) else loaded.phases(name)))
+
     return Program(
         (*loaded.pieces, *load),
         loaded,
-        (SOURCES, *tensors),
+        (SOURCES, *phases(tensors)),
         ("prelude.shape", *SHAPE_RULESETS),
-        obligations,
+        phases(obligations),
         frozenset(),
         False,
     )
+
+
+def _together(ruleset: str) -> bool:
+    """Whether the rules of a ruleset run together: those of a user run one by one, so that each can be tried alone."""
+    return ruleset in shipped_rulesets()
 
 
 class _Recorder(Loader):
@@ -62,6 +72,14 @@ class _Recorder(Loader):
 
     def __init__(self, generated: Mapping[str, str]) -> None:
         super().__init__({name: text + TABLES for name, text in generated.items()}, provenance=True)
+
+    def loaded(self) -> LoadedRules:
+        self.split = True  # so that a ruleset can be asked for its rules
+        return super().loaded()
+
+    def _ruleset(self, found: RuleFile, header: Ruleset) -> None:
+        self.split = not _together(header.name)
+        super()._ruleset(found, header)
 
     def logged(self, plain: PlainRule) -> tuple[PlainRule, tuple[EquationLog, ...]]:
         if "prelude.tensor" not in self.done or plain.ruleset in SHAPE_RULESETS:

@@ -6,17 +6,19 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from egshape.decide import reason
-from egshape.egraph.program import Program, Variant, program, states
+from egshape.egraph.engine import POOL
+from egshape.egraph.program import Program, Variant, fills, program, states
 from egshape.errors import EgshapeError, EngineFault
 from egshape.ops import REGISTRY
 from egshape.rulebook.trial import examples, proofs, sizes
 from egshape.rulebook.trial.batch import STATES_LABEL, Asked, Batch, Stated, plain_name, try_batch
 from egshape.rulebook.trial.bounds import Exploding
-from egshape.rulebook.trial.compute import Difference
+from egshape.rulebook.trial.compute import Difference, shown
 from egshape.rulebook.trial.draw import Draws, patterns
 from egshape.rulebook.trial.mutate import mutated, parts
 from egshape.rulebook.trial.record import recording_program
@@ -34,12 +36,19 @@ MUTANTS, MORE_MUTANTS = 2, 10
 """How many times each example is changed in a round; more often while the rule fired on fewer than RARE programs."""
 
 RARE = 20
-BATCH = 64
+BATCH, SMALL_BATCH = 64, 16
+"""How many programs are looked at together, and where time is short."""
+QUICK_POINTS, QUICK_EFFORT = 6, 10
+"""At how many sizes two sides are compared where time is short, since more programs show more; and by how much a proof
+is shortened then."""
 SHARE, _SMALLEST = 2.0, 0.2
 """The time of a batch, in that of one trial, and the smallest part of it that a part of a batch has."""
 
 SECONDS = 15.0
 """Time for the random programs of one rule, on average: a last resort, since what is cut off depends on the machine."""
+
+_MOST = 12
+"""How many elements an array of a counterexample has at most that is shown."""
 
 _CUT = "time was up before all programs were tried"
 
@@ -67,21 +76,82 @@ def try_rules(
         wanted = [each for each in wanted if each.name == rule]
         if not wanted:
             raise EgshapeError(f"there is no rule named {rule}", hint="egshape rules list shows all", code="rules")
+    _load(everything)
+    ours = [each for each in wanted if each.ruleset in shipped_rulesets()]
     found = _Tensors(extra, seed)
-    tensors = [each for each in wanted if _over_tensors(each, everything)]
+    tensors = [each for each in ours if _over_tensors(each, everything)]
     found.run(tensors, len(tensors) <= FEW_RULES if thorough is None else thorough, progress)
     outcomes = {}
     for each in wanted:
         progress(each.name)
         outcomes[each.name] = (
             found.outcome(each)
-            if _over_tensors(each, everything)
-            else (Fired(), sizes.sound(each, prove and proofs.available()))
+            if each in tensors
+            else tried_alone(each, everything, extra, prove=prove, seed=seed, thorough=thorough is not False)
         )
     # A wrong rule derives wrong things from the examples of the others, which are not to blame.
     wrong = frozenset(name for name, (_, outcome) in outcomes.items() if outcome.status == "failed")
-    trusted = program(extra, True, Variant(split=True, without=wrong)) if wrong else everything
-    return [_verdict(each, trusted, *outcomes[each.name], found.tolerance(each.name)) for each in wanted]
+    return [
+        _verdict(each, _trusted(each, everything, extra, wrong), *outcomes[each.name], found.tolerance(each.name))
+        for each in wanted
+    ]
+
+
+def _trusted(rule: Rule, everything: Program, extra: tuple[str, ...], wrong: frozenset[str]) -> Program:
+    """The program for the examples of a rule: without wrong rules, and those that it must not depend on."""
+    left_out = wrong | {each.name for each in _beside(rule, everything)}
+    if not left_out:
+        return everything
+    split = program(extra, True, Variant(split=True))
+
+    def others(phases: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(phase for phase in phases if phase not in left_out)
+
+    return replace(
+        split,
+        phases=others(split.phases),
+        size_phases=others(split.size_phases),
+        obligations=others(split.obligations),
+    )
+
+
+def _load(everything: Program) -> None:
+    """Raises EgshapeError where the engine refuses the program, at the place of what it refuses."""
+    with POOL.lend(everything.pieces):
+        pass
+
+
+def _beside(rule: Rule, everything: Program) -> list[Rule]:
+    """The rules of a user on which the verdict of another one must not depend: those that rewrite something, and that
+    it does not need."""
+    needed = everything.rules.needed(rule.ruleset)
+    return [
+        each
+        for each in everything.rules.rules
+        if each.name != rule.name
+        and each.ruleset not in needed
+        and each.ruleset not in shipped_rulesets()
+        and not fills(each)
+    ]
+
+
+def tried_alone(
+    rule: Rule,
+    everything: Program,
+    extra: tuple[str, ...],
+    *,
+    prove: bool = True,
+    seed: int = 0,
+    thorough: bool = True,
+    quick: Quick | None = None,
+) -> tuple[Fired, Outcome]:
+    """On what a rule fired, and what came of it, whatever other rules its file has. quick: where time is short."""
+    if not _over_tensors(rule, everything):
+        effort = proofs.EFFORT // (QUICK_EFFORT if quick else 1)
+        return Fired(), sizes.sound(rule, prove and proofs.available(), effort)
+    found = _Tensors(extra, seed, quick)
+    found.run([rule], thorough, lambda name: None)
+    return found.outcome(rule)
 
 
 def _wanted(items: Sequence[str], everything: Program) -> list[Rule]:
@@ -129,6 +199,20 @@ def _is_type_rule(rule: Rule) -> bool:
     return rule.command.head == "rule" and ("(set (dtype_of" in text or "(union (ShapeOf" in text)
 
 
+@dataclass(frozen=True)
+class Quick:
+    """A trial that must end: after so much of the processor's time of this thread, and at a `time.monotonic()` value.
+
+    cpu: a `time.thread_time()` value, so that a machine that does much else tries as much."""
+
+    cpu: float
+    until: float
+
+    def over(self) -> bool:
+        """Whether it must end now."""
+        return time.thread_time() >= self.cpu or time.monotonic() >= self.until
+
+
 @dataclass
 class _Seen:
     """What was stated by one rule so far."""
@@ -172,25 +256,26 @@ class _Source:
         self.draws = [Draws(pattern, rng, samples) for pattern in patterns(rule)]
 
     def programs(self, first: bool, many: int, rare: bool) -> Iterator[Line]:
-        """The programs of a round; examples as they are come first."""
-        for line in self.examples:
-            if first:
-                yield line
-            for _ in range(MORE_MUTANTS if rare else MUTANTS):
-                yield mutated(line, self.rng, REGISTRY)
-        for draws in self.draws:
-            for _ in range(many):
-                found = draws.line()
-                if found is not None:
-                    yield found
+        """The programs of a round; examples as they are come first, then changed ones and drawn ones in turn."""
+        if first:
+            yield from self.examples
+        changed = [
+            mutated(line, self.rng, REGISTRY)
+            for line in self.examples
+            for _ in range(MORE_MUTANTS if rare else MUTANTS)
+        ]
+        drawn = [draws.line() for _ in range(many) for draws in self.draws]
+        for pair in zip_longest(changed, drawn):
+            yield from (line for line in pair if line is not None)
 
 
 class _Tensors:
     """Random programs for rules over tensors, all rules looking at each."""
 
-    def __init__(self, extra: tuple[str, ...], seed: int) -> None:
+    def __init__(self, extra: tuple[str, ...], seed: int, quick: Quick | None = None) -> None:
         self.program = recording_program(extra)
         self.seed = seed
+        self.quick = quick
         self.rng = random.Random(seed)
         self.seen: dict[str, _Seen] = {}
         self.tried: set[str] = set()
@@ -212,9 +297,12 @@ class _Tensors:
 
     def run(self, rules: Sequence[Rule], thorough: bool, progress: Progress) -> None:
         """Try programs of each rule until it has failed, the rounds are over, or time is up."""
+        if not rules:
+            return
         sources = [_Source(rule, random.Random(f"{self.seed} {rule.name}")) for rule in rules]
         self.open = frozenset(rule.name for rule in rules)
         deadline = time.monotonic() + SECONDS * max(len(rules), 2)
+        size = SMALL_BATCH if self.quick else BATCH
         for number, many in enumerate(DRAWN_OF_FEW if thorough else DRAWN):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
@@ -223,12 +311,15 @@ class _Tensors:
                     rare = len(self.seen.get(source.rule.name, _Seen()).texts) < RARE
                     for line in source.programs(number == 0, many, rare):
                         self._fresh(line, batch)
-            for start in range(0, len(batch), BATCH):
-                self._batch(batch[start : start + BATCH])
-                if time.monotonic() > deadline:
+            first = len(sources[0].examples) if number == 0 and self.quick else 0
+            for start, end in _cuts(first, len(batch), size):
+                self._batch(batch[start:end])
+                if (self.quick and self.quick.over()) or time.monotonic() > deadline:
                     self.cut = True
                     return
             self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
+            if not self.open:
+                return
 
     def _fresh(self, line: Line, batch: list[Line]) -> None:
         """Add a line unless it was tried before."""
@@ -239,13 +330,17 @@ class _Tensors:
 
     def _batch(self, lines: Iterable[Line]) -> None:
         lines = list(lines)
-        batch = Batch(self.rng.randrange(1 << 20))
+        batch = Batch(self.rng.randrange(1 << 20), QUICK_POINTS if self.quick else 0)
         for line in lines:
             batch.add(line)
         try:
-            asked = Asked(self.program, self.open, self.tolerance, SHARE * max(_SMALLEST, len(lines) / BATCH))
+            share = SHARE * max(_SMALLEST, len(lines) / BATCH)
+            until = self.quick.until if self.quick else float("inf")
+            asked = Asked(self.program, self.open, self.tolerance, share, until)
             found = list(try_batch(asked, batch))
         except (EgshapeError, Exploding) as error:
+            if self.quick and self.quick.over():
+                return
             # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves, with
             # less time for fewer.
             if len(lines) > 1:
@@ -276,6 +371,14 @@ class _Tensors:
         return seen.fired, Outcome(rule.name, "sampled", seen.points, _CUT if self.cut else "")
 
 
+def _cuts(first: int, count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Beginnings and ends of batches: the first so many by themselves, since time may be up after them."""
+    if first:
+        yield 0, first
+    for start in range(first, count, size):
+        yield start, min(start + size, count)
+
+
 def _readable(rule: Rule) -> list[Line]:
     found = []
     for example in (*rule.examples, *rule.counters):
@@ -290,15 +393,11 @@ def _counterexample(difference: Difference, text: str) -> str:
     parts = [f"on {text}"]
     if difference.sizes:
         parts.append("at " + ", ".join(f"{plain_name(name)} = {value}" for name, value in difference.sizes.items()))
-    shown = [
-        f"{plain_name(name)} = {_array(array)}"
+    arrays = [
+        f"{plain_name(name)} = {shown(array, _MOST)}"
         for name, array in difference.inputs.items()
-        if not name.startswith(SIZE) and array.size <= 12
+        if not name.startswith(SIZE) and array.size <= _MOST
     ]
-    if shown and "became" in difference.text:
-        parts.append("with " + ", ".join(shown))
+    if arrays and difference.inputs and not difference.text.startswith("shape"):
+        parts.append("with " + ", ".join(arrays))
     return ", ".join(parts) + f": {difference.text}"
-
-
-def _array(array: object) -> str:
-    return " ".join(str(array).split()).replace(" ]", "]").replace("[ ", "[")

@@ -83,8 +83,8 @@ def _sizes(sizes: dict[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "all sizes"
 
 
-def sound(rule: Rule, prove: bool) -> Outcome:
-    """Whether what a rule states is true: proved by z3, or sampled."""
+def sound(rule: Rule, prove: bool, effort: int = proofs.EFFORT) -> Outcome:
+    """Whether what a rule states is true: proved by z3, with so much effort for a question, or sampled."""
     hits, proved = 0, True
     for plain in map(_inlined, desugar(rule.command, rule.name, rule.ruleset)):
         try:
@@ -97,7 +97,7 @@ def sound(rule: Rule, prove: bool) -> Outcome:
         hits += sampled.hits
         if prove and sampled.hits:
             try:
-                found = proofs.prove_rule(plain)
+                found = proofs.prove_rule(plain, effort)
             except CannotSample:
                 proved = False
                 continue

@@ -87,8 +87,9 @@ class CompiledProgram:
     @property
     def checks(self) -> list[str]:
         """What is checked when it is called, beside the sizes that its types state: conditions on sizes, or messages of
-        conditions on data."""
-        return [row.get("text") or row["message"] for row in self.manifest["checks"]]
+        conditions on data. What branches and loops check, which may not run, is none of it."""
+        listed = (row for row in self.manifest["checks"] if row.get("listed", True))
+        return list(dict.fromkeys(row.get("text") or row["message"] for row in listed))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What ``restored`` makes the function of, in another process too. Raises what saving it would."""

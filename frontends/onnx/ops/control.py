@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from onnx import GraphProto
 
 from egshape.errors import EgshapeError, Unsupported
+from egshape.facts import Relation
 from egshape.frontends.onnx.checks import require
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import Node
@@ -61,7 +62,8 @@ def if_(s: Scope, node: Node, condition: Value) -> list[Operand]:
     if any(one.type.dtype != two.type.dtype for one, two in pairs):
         raise node.error("has branches of different element types")
     if any(_rank(one) != _rank(two) for one, two in pairs):
-        raise Fork([_branch(graph) for graph in branches], lambda scope, way: _require(scope, condition, way == 0))
+        ways = [_branch(graph) for graph in branches]
+        raise Fork(ways, lambda scope, way: _require(scope, condition, way == 0), _assumed(s, condition))
     pred = condition if condition.type.rank == 0 else reshape(s, condition, ())
     results = s.add("if", (pred,), {}, regions=blocks, result_names=names_of(_padded(node.outputs, len(found)), found))
     return rebuilt(results, found)
@@ -73,6 +75,13 @@ def _padded(names: Sequence[str], count: int) -> list[str]:
 
 def _branch(graph: GraphProto) -> Callable[[Scope], list[Operand]]:
     return lambda scope: subgraph(nested(scope), graph, [])
+
+
+def _assumed(s: Scope, condition: Value) -> int | None:
+    """The branch that facts choose, None where they choose none."""
+    known = s.items(condition)
+    answer = s.assumed(known[0]) if known and isinstance(known[0], Relation) else None
+    return None if answer is None else int(not answer)
 
 
 def _rank(value: Value) -> int | None:

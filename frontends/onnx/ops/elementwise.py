@@ -293,13 +293,21 @@ def power(s: Scope, node: Node, x: Value, y: Value) -> Value:
 @onnx_op("Mod")
 def modulo(s: Scope, node: Node, x: Value, y: Value) -> Operand:
     """The remainder with the sign of y, or with ``fmod`` that of x: a composite, but of sizes."""
-    divisor = s.dims(y) if s.single(y) and y.type.rank <= x.type.rank and is_integer(x.type.dtype) else None
-    sizes = s.dims(x) if divisor and small(x.type) and s.decide("<=", const(1), divisor[0]) is True else None
-    if divisor and sizes and all(s.decide("<=", const(0), size) is True for size in sizes):
-        return s.vector(
-            [mod(size, divisor[0]) for size in sizes], x.type.dtype, tuple(size.const or 0 for size in x.type.dims)
-        )
-    return composite(s, node, (x, y), _modulo)[0]
+    if not is_integer(x.type.dtype) or not small(x.type) or not small(y.type):
+        return composite(s, node, (x, y), _modulo)[0]
+    sizes, divisors = (_grid(s, each, least) for each, least in ((x, 0), (y, 1)))
+    if sizes is None or divisors is None:
+        return composite(s, node, (x, y), _modulo)[0]
+    pairs = np.broadcast(sizes, divisors)
+    return s.vector([mod(*pair) for pair in pairs], x.type.dtype, pairs.shape)
+
+
+def _grid(s: Scope, x: Value, least: int) -> np.ndarray | None:
+    """The elements of a small tensor where all are sizes that are surely no less than a number."""
+    sizes = s.dims(x)
+    if not sizes or any(s.decide("<=", const(least), size) is not True for size in sizes):
+        return None
+    return object_array(sizes, tuple(size.const or 0 for size in x.type.dims))
 
 
 def _modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:

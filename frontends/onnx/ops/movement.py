@@ -7,15 +7,16 @@ from functools import reduce
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
+from egshape.dims import Dim, const, floordiv, maximum, minimum, mod, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.checks import only_target, relate, require
 from egshape.frontends.onnx.composites import composite
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops import computed
-from egshape.frontends.onnx.ops.elementwise import compare
+from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
@@ -25,6 +26,8 @@ from egshape.ir.graph import Value
 from egshape.ir.types import numpy_dtype
 
 _ONE = const(1)
+_NO_SIZE = const(-2)
+"""What a size is that a target asks for and cannot have, which is refused as any below 0 is."""
 _FAR = 2**40
 """A step beyond any size."""
 
@@ -103,20 +106,25 @@ def _must_divide(s: Scope, size: Dim) -> None:
 
 
 def _resolved(s: Scope, node: Node, x: Value, target: Value) -> Value:
-    """The target vector with 0 and -1 replaced, computed when the graph runs."""
+    """The target vector with 0 and -1 replaced, computed when the graph runs: a 0 that copies an axis which is not
+    there, and -1 beside another or beside no elements, are no sizes."""
     rank = int(target.type.dims[0].const or 0)
     dtype = target.type.dtype
-    out = target
+    out, free = target, _compared(s, "EQ", target, -1)
     if not node.flag("allowzero", False):
-        copied = s.vector([*x.type.dims, *[const(0)] * rank][:rank], dtype)
+        copied = s.vector([*x.type.dims, *[_NO_SIZE] * rank][:rank], dtype)
         out = s.one("select", (_compared(s, "EQ", out, 0), copied, out))
-    free = _compared(s, "EQ", out, -1)
     known = s.one("select", (free, s.full(1, out), out))
     size = s.scalar(1, dtype)
     for place in range(rank):
         size = s.one("multiply", (size, _element(s, known, place)))
     total = s.vector([product(x.type.dims)], dtype, ())
     rest = s.one("divide", (total, s.one("maximum", (size, s.scalar(1, dtype)))))
+    told = _compared(s, "GT", size, 0)
+    if rank > 1:
+        several = fold(s, "add", convert(s, free, dtype), (0,))
+        told = s.one("and", (told, _compared(s, "LE", several, 1)))
+    rest = s.one("select", (told, rest, s.full(_NO_SIZE.const or 0, rest)))
     return s.one("select", (free, s.spread(rest, out.type.dims), out))
 
 
@@ -150,6 +158,7 @@ def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value
     for axis in axes:
         if x.type.dims[axis].const not in (None, 1):
             raise node.error(f"takes axis {axis} of size {x.type.dims[axis]} away")
+        equal(s, node, x.type.dims[axis], _ONE, f"axis {axis} has size {{0}}, which Squeeze takes away")
     return reshape(s, x, [size for axis, size in enumerate(x.type.dims) if axis not in axes])
 
 
@@ -390,11 +399,24 @@ def _equal_parts(s: Scope, size: Dim, count: int, opset: int) -> list[Dim]:
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 
-@onnx_op("Pad", composite=True)
+@onnx_op("Pad")
 def pad(
     s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value | None = None, axes: Value | None = None
 ) -> Value:
-    """Elements around: a number, or (edge, reflect, wrap) elements of x. Negative pads cut off."""
+    """Elements around: a number, or (edge, reflect, wrap) elements of x. Negative pads cut off. One op of ours where
+    numbers are put around by known amounts, nothing where there are none."""
+    amounts = [const(item) for item in node.ints("pads")] if pads is None else s.dims(pads)
+    if amounts is not None and all(each.const == 0 for each in amounts):
+        return x
+    plain = amounts is not None and node.text("mode", "constant") == "constant"
+    if plain and all(s.decide("<=", const(0), each) is True for each in amounts or ()):
+        return _padded(s, node, x, pads, value, axes)
+    found = composite(s, node, (x, pads, value, axes), _padded)[0]
+    assert isinstance(found, Value)
+    return found
+
+
+def _padded(s: Scope, node: Node, x: Value, pads: Value | None, value: Value | None, axes: Value | None) -> Value:
     rank = x.type.rank
     named = tuple(range(rank)) if axes is None else s.numbers(axes)
     if named is None:
@@ -473,12 +495,20 @@ def not_empty(s: Scope, x: Value, axes: Sequence[int], element: np.ndarray) -> V
     return s.one("pad", (x, s.constant(element)), low=none, high=tuple(high), interior=none)
 
 
+def _parts(s: Scope, node: Node, size: Dim, count: int) -> Dim:
+    """How many times a number goes into a size, which must be a multiple of it."""
+    if count < 1:
+        raise node.error(f"has blocks of {count} elements")
+    equal(s, node, mod(size, const(count)), const(0), f"an axis whose size leaves {{0}} over is no multiple of {count}")
+    return floordiv(size, count)
+
+
 @onnx_op("DepthToSpace", composite=True)
 def depth_to_space(s: Scope, node: Node, x: Value) -> Value:
     """Blocks of the depth axis become spatial ones."""
     block = node.int("blocksize")
     n, c, h, w = x.type.dims
-    depth, size = floordiv(c, block * block), const(block)
+    depth, size = _parts(s, node, c, block * block), const(block)
     if node.text("mode", "DCR") == "DCR":
         split_, order = [n, size, size, depth, h, w], (0, 3, 4, 1, 5, 2)
     else:
@@ -492,7 +522,7 @@ def space_to_depth(s: Scope, node: Node, x: Value) -> Value:
     """Blocks of the spatial axes become depth."""
     block = node.int("blocksize")
     n, c, h, w = x.type.dims
-    high, wide, size = floordiv(h, block), floordiv(w, block), const(block)
+    high, wide, size = _parts(s, node, h, block), _parts(s, node, w, block), const(block)
     order = (0, 3, 5, 1, 2, 4) if node.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     moved = transposed(s, reshape(s, x, [n, c, high, size, wide, size]), order)
     return reshape(s, moved, [n, c * (block * block), high, wide])

@@ -11,7 +11,7 @@ from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.contraction import product_of
 from egshape.frontends.onnx.ops.elementwise import convert, saturating
 from egshape.frontends.onnx.ops.shaping import reshape
-from egshape.frontends.onnx.ops.windows import convolve, windows_of
+from egshape.frontends.onnx.ops.windows import conv_windows, convolve
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
@@ -189,7 +189,7 @@ def conv_integer(
     s: Scope, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
 ) -> Value:
     """The convolution of the differences, in i32; a zero point an output channel of W."""
-    windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
+    windows = conv_windows(s, node, x.type.dims[2:], w.type.dims[2:])
     return convolve(s, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
 
 
@@ -221,6 +221,6 @@ def _requantized(
 def qlinear_conv(s: Scope, node: Node, *values: Value) -> Value:
     """x and w with scale and zero point each, those of the result, and an i32 bias."""
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero, *bias = values
-    windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
+    windows = conv_windows(s, node, x.type.dims[2:], w.type.dims[2:])
     total = convolve(s, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1), *bias)
     return _requantized(s, total, ((x_scale, 1), (w_scale, 1)), scale, zero, 1)

@@ -40,6 +40,11 @@ class Windows:
         """How far a window reaches along each axis."""
         return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilations, strict=True))
 
+    def padded(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+        """Axes of these sizes with their padding."""
+        pads = self.padding
+        return tuple(size + low + high for size, low, high in zip(sizes, pads[0::2], pads[1::2], strict=True))
+
 
 def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
     """The windows that the attributes of a convolution or pool describe over spatial axes of these sizes."""
@@ -55,7 +60,7 @@ def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]
     plain = tuple(const(pads[axis + side * count]) for axis in range(count) for side in (0, 1))
     out = Windows(tuple(kernel), strides, dilations, plain)
     if mode == "VALID":
-        return _with_room(s, sizes, Windows(out.kernel, strides, dilations, (_ZERO,) * (2 * count)))
+        return Windows(out.kernel, strides, dilations, (_ZERO,) * (2 * count))
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         flat: list[Dim] = []
         for size, step, reach in zip(sizes, strides, out.extent, strict=True):
@@ -67,19 +72,33 @@ def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]
         return Windows(out.kernel, strides, dilations, tuple(flat))
     if mode != "NOTSET":
         raise node.error(f"has auto_pad {mode}")
-    return _with_room(s, sizes, out)
+    return out
+
+
+def conv_windows(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
+    """The windows of a convolution, which runtimes refuse unless one fits into each padded axis."""
+    out = windows_of(s, node, sizes, kernel)
+    same = node.text("auto_pad", "NOTSET").startswith("SAME")
+    for size, padded, reach in zip(sizes, out.padded(sizes), out.extent, strict=True):
+        s.need(Relation("<=", _ONE, size, _fits(s)) if same else Relation("<=", reach, padded, _fits(s)))
+    return out
+
+
+def _fits(s: Scope) -> str:
+    return f"{s.label}: the window fits"
 
 
 def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
-    """Where the window is larger than the padded axis, by less than a stride, there is still one window (the division
-    of ONNX's size rule truncates): padding behind makes room for it. By more there is none, which is an error."""
+    """Where the window of a pool is larger than the padded axis, by less than a stride, there is still one window (the
+    division of ONNX's size rule truncates): padding behind makes room for it. By more there is none, which is an
+    error, and so is an axis of no elements; at a stride of 1 there is none where one element is missing."""
     flat = list(windows.padding)
-    for axis, (size, step, reach) in enumerate(zip(sizes, windows.strides, windows.extent, strict=True)):
-        missing = reach - size - flat[2 * axis] - flat[2 * axis + 1]
-        if step == 1 or s.decide("<=", missing, 0) is True:
-            continue
-        s.needs.append(Relation("<=", missing, const(step - 1), f"{s.label}: the window fits"))
-        flat[2 * axis + 1] = flat[2 * axis + 1] + relu(missing)
+    rows = zip(sizes, windows.padded(sizes), windows.extent, windows.strides, strict=True)
+    for axis, (size, padded, reach, step) in enumerate(rows):
+        if s.decide("<=", reach, padded) is not True:
+            s.need(Relation("<=", reach, padded + max(step - 1, 1), _fits(s)))
+            flat[2 * axis + 1] = flat[2 * axis + 1] + (relu(reach - padded) if step > 1 else _ZERO)
+        s.need(Relation("<=", _ONE, size, f"{s.label}: an axis of no elements has no windows"))
     return Windows(windows.kernel, windows.strides, windows.dilations, tuple(flat))
 
 
@@ -120,7 +139,7 @@ def conv(s: Scope, node: Node, x: Value, w: Value, bias: Value | None = None) ->
     """Convolution with groups, strides, dilations, pads, and a bias per output channel."""
     if x.type.rank < 3 or w.type.rank != x.type.rank:
         raise node.error(f"of {x.type} with a kernel {w.type}")
-    windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
+    windows = conv_windows(s, node, x.type.dims[2:], w.type.dims[2:])
     return convolve(s, x, w, windows, node.int("group", 1), bias)
 
 
@@ -140,6 +159,11 @@ def conv_transpose(s: Scope, node: Node, x: Value, w: Value, bias: Value | None 
     flat: list[Dim] = []
     for axis in range(count):
         flat += [extent[axis] - 1 - pads[2 * axis], extent[axis] - 1 - pads[2 * axis + 1] + more[axis]]
+        size = x.type.dims[2 + axis]
+        total = (size - 1) * strides[axis] + more[axis] + extent[axis] - pads[2 * axis] - pads[2 * axis + 1]
+        s.need(Relation("<=", _ONE, total, f"{s.label}: the result has elements"))
+        if strides[axis] > 1:  # of none, runtimes make what is left of a stride
+            s.need(Relation("<=", _ONE, size, f"{s.label}: an axis of no elements"))
     kernel = _turned(s, w, groups)
     windows = Windows(w.type.dims[2:], (1,) * count, dilations, tuple(flat))
     return convolve(s, x, kernel, windows, groups, bias, spread=strides)
@@ -183,7 +207,7 @@ def _turned(s: Scope, w: Value, groups: int) -> Value:
 def _pool(s: Scope, node: Node, x: Value) -> Windows:
     kernel = [const(size) for size in node.ints("kernel_shape")]
     sizes = x.type.dims[2:]
-    out = windows_of(s, node, sizes, kernel)
+    out = _with_room(s, sizes, windows_of(s, node, sizes, kernel))
     if node.flag("ceil_mode", False) and node.text("auto_pad", "NOTSET") == "NOTSET":
         return Windows(out.kernel, out.strides, out.dilations, _ceiled(s, sizes, out))
     return out
@@ -270,7 +294,7 @@ def average_pool(s: Scope, node: Node, x: Value) -> Value:
     total = _window_fold(s, "add", x, windows)
     ones = s.spread(s.scalar(1, x.type.dtype), (_ONE, _ONE, *x.type.dims[2:]))
     if node.flag("count_include_pad", False):
-        given = windows_of(s, node, x.type.dims[2:], windows.kernel).padding
+        given = _with_room(s, x.type.dims[2:], windows_of(s, node, x.type.dims[2:], windows.kernel)).padding
         ones = s.one(
             "pad",
             (ones, s.scalar(1, x.type.dtype)),

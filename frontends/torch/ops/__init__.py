@@ -2,6 +2,7 @@
 
 from egshape.frontends.torch.ops import (  # noqa: F401
     attention,
+    bags,
     contraction,
     creation,
     elementwise,

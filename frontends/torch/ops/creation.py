@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from egshape.dims import Dim, ceildiv, const, relu
+from egshape.dims.theory import divide
+from egshape.facts import Relation
 from egshape.frontends.torch.moves import compare, line, spread_along, tensor
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope, integers
@@ -58,12 +60,24 @@ def scalar_tensor(s: Scope, number: Value | Number, **_: Any) -> Value:
 def arange(s: Scope, start: Any, end: Any = None, step: Any = 1, **_: Any) -> Value:
     """start, start + step, ... before end."""
     first, last = (0, start) if end is None else (start, end)
-    if not all(is_size(each) for each in (first, last, step)) or not isinstance(step, int):
+    if not all(is_size(each) for each in (first, last, step)):
         return _arange_of_floats(s, first, last, step)
     low, high = size_of(first), size_of(last)
+    if not isinstance(step, int):
+        return _line(s, _steps(s, high - low, step), low, step)
     span = high - low if step > 0 else low - high
     count = ceildiv(span if s.decide("<=", const(0), span) is True else relu(span), const(abs(step)))
     return _line(s, count, low, const(step))
+
+
+def _steps(s: Scope, span: Dim, step: Dim) -> Dim:
+    """How many steps of a size that is not 0 begin within a span."""
+    if s.decide("<=", const(0), step) is not True:
+        raise NoLowering("a range may go either way")
+    s.check(Relation("<=", const(1), step), "a range has steps of {1}, they must be {0} at least")
+    whole, rest = divide(span, step)
+    count = ceildiv(span, step) if rest.terms else whole
+    return count if s.decide("<=", const(0), span) is True else relu(count)
 
 
 def _line(s: Scope, count: Dim, start: Number, step: Number) -> Value:

@@ -16,14 +16,16 @@ from egshape.frontends.torch.moves import (
     convert,
     expand,
     joined,
+    operand,
     select,
     tensor,
     with_number,
+    wrapping,
 )
 from egshape.frontends.torch.registry import Handler, NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope, integers
 from egshape.ir.graph import Value
-from egshape.ir.types import is_float, numpy_dtype
+from egshape.ir.types import is_float, is_integer, numpy_dtype
 from egshape.ops.contraction import summed_in
 
 Operand = Value | Number
@@ -70,7 +72,7 @@ def _rounding(ours: str) -> Handler:
 
 
 def _binary(ours: str) -> Handler:
-    return lambda s, x, y: binary(s, ours, tensor(s, x, s.dtype), tensor(s, y, s.dtype))
+    return lambda s, x, y: binary(s, ours, operand(s, x, s.dtype), operand(s, y, s.dtype))
 
 
 def _logical(ours: str) -> Handler:
@@ -78,7 +80,7 @@ def _logical(ours: str) -> Handler:
 
 
 def _compared(direction: str) -> Handler:
-    return lambda s, x, y: compare(s, direction, tensor(s, x, s.call.promoted), tensor(s, y, s.call.promoted))
+    return lambda s, x, y: compare(s, direction, operand(s, x, s.call.promoted), operand(s, y, s.call.promoted))
 
 
 for _name, _ours in _UNARY.items():
@@ -102,8 +104,19 @@ def truth_of(s: Scope, x: Value) -> Value:
 @aten_op("mul.Tensor", "mul.Scalar")
 def multiply(s: Scope, x: Operand, y: Operand) -> Value:
     """x y."""
-    kind = _kind(s, x, y)
-    return convert(s, binary(s, "multiply", tensor(s, x, kind), tensor(s, y, kind)), s.dtype)
+    return _computed(s, "multiply", x, y)
+
+
+def _computed(s: Scope, ours: str, x: Operand, y: Operand) -> Value:
+    """One of our binary ops in the dtype in which its operands meet; of what are sizes it is done wide, and wraps."""
+    kind = "i64" if is_integer(s.dtype) and _is_size(s, x) and _is_size(s, y) else _kind(s, x, y)
+    return wrapping(s, binary(s, ours, operand(s, x, kind), operand(s, y, kind)), s.dtype)
+
+
+def _is_size(s: Scope, x: Operand) -> bool:
+    """Whether elements are known as sizes and numbers."""
+    known = s.elements(x) if isinstance(x, Value) and is_integer(x.type.dtype) else None
+    return isinstance(x, Dim | int) or (known is not None and None not in known)
 
 
 def _kind(s: Scope, *operands: Operand) -> str:
@@ -128,10 +141,11 @@ def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
     if s.call.op.startswith("rsub"):
         x, y = y, x
     ours = "add" if s.call.op.startswith("add") else "subtract"
-    one, two = tensor(s, x, s.dtype), tensor(s, y, s.dtype)
-    if isinstance(alpha, Dim) or alpha != 1:
-        one, two = (convert(s, each, summed_in(s.dtype)) for each in (one, two))
-        two = with_number(s, "multiply", two, alpha)
+    if not isinstance(alpha, Dim) and alpha == 1:
+        return _computed(s, ours, x, y)
+    one, two = operand(s, x, s.dtype), operand(s, y, s.dtype)
+    one, two = (convert(s, each, summed_in(s.dtype)) for each in (one, two))
+    two = with_number(s, "multiply", two, alpha)
     return convert(s, binary(s, ours, one, two), s.dtype)
 
 
@@ -148,7 +162,7 @@ def divide(s: Scope, x: Operand, y: Operand, rounding_mode: str | None = None) -
     """x / y as it is, rounded down or towards zero; integers are divided as floats where it is not rounded."""
     mode = "floor" if s.call.op.startswith("floor_divide") else rounding_mode
     kind = _kind(s, x, y)
-    one, two = broadcast(s, tensor(s, x, kind), tensor(s, y, kind))
+    one, two = broadcast(s, operand(s, x, kind), operand(s, y, kind))
     if mode is None:
         return convert(s, s.one("divide", (one, two)), s.dtype)
     if not is_float(s.dtype):
@@ -188,7 +202,7 @@ def _floor_divide_floats(s: Scope, x: Value, y: Value) -> Value:
 @aten_op("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
 def remainder(s: Scope, x: Operand, y: Operand) -> Value:
     """The remainder with the sign of y."""
-    one, two = broadcast(s, tensor(s, x, s.dtype), tensor(s, y, s.dtype))
+    one, two = broadcast(s, operand(s, x, s.dtype), operand(s, y, s.dtype))
     if not is_float(s.dtype):
         _check_divisor(s, y)
     rest = s.one("remainder", (one, two))
@@ -201,7 +215,7 @@ def remainder(s: Scope, x: Operand, y: Operand) -> Value:
 @aten_op("fmod.Tensor", "fmod.Scalar")
 def fmod(s: Scope, x: Operand, y: Operand) -> Value:
     """The remainder with the sign of x."""
-    one, two = tensor(s, x, s.dtype), tensor(s, y, s.dtype)
+    one, two = operand(s, x, s.dtype), operand(s, y, s.dtype)
     if not is_float(s.dtype):
         _check_divisor(s, y)
     return binary(s, "remainder", one, two)
@@ -426,7 +440,7 @@ def to_copy(s: Scope, x: Value, *_: Any, **__: Any) -> Value:
     """Another dtype; floats to integers are rounded towards zero."""
     if x.type.dtype.startswith("c") and not s.dtype.startswith("c"):
         raise NoLowering("complex numbers to real ones")
-    return truth_of(s, x) if s.dtype == "i1" else convert(s, x, s.dtype)
+    return truth_of(s, x) if s.dtype == "i1" else wrapping(s, x, s.dtype)
 
 
 @aten_op(

@@ -121,15 +121,27 @@ def bound(s: Scope, given: Number | None, size: Dim, default: Dim) -> Dim:
     """A start or end of a slice, counted from the front and clamped into the axis."""
     if given is None or (isinstance(given, int) and given >= _FAR):
         return default
-    place = size_of(given)
-    negative = s.decide("<", place, 0)
-    if negative is None:
-        raise NoLowering("a bound may count from either end")
-    place = place + size if negative else place
-    if negative and s.decide("<=", ZERO, place) is not True:
+    place = from_front(s, size_of(given), size)
+    if s.decide("<=", ZERO, place) is not True:
         place = maximum(place, ZERO)
     if s.decide("<=", place, size) is not True:
         place = size if s.decide("<=", size, place) is True else minimum(place, size)
+    return place
+
+
+def from_front(s: Scope, place: Dim, size: Dim) -> Dim:
+    """A place that counts from the end of an axis of this size where it is negative, counted from the front."""
+    negative = s.decide("<", place, 0)
+    if negative is None:
+        return place + size * minimum(maximum(-place, ZERO), ONE)
+    return place + size if negative else place
+
+
+def place_in(s: Scope, index: Number, size: Dim) -> Dim:
+    """A place within an axis of this size, counted from the front, which is checked."""
+    place = from_front(s, size_of(index), size)
+    s.check(Relation("<=", ZERO, place), "a place is {1}, before the begin of an axis")
+    s.check(Relation("<=", place + 1, size), "a place is outside of an axis of size {1}")
     return place
 
 
@@ -149,9 +161,8 @@ def slice_of(
 @aten_op("narrow.default")
 def narrow(s: Scope, x: Value, dim: int, start: Number, length: Number) -> Value:
     """A part of an axis, by its start and length."""
-    axis, first = axis_of(dim, x.type.rank), size_of(start)
-    if s.decide("<=", ZERO, first) is not True:
-        raise NoLowering("a start may count from either end")
+    axis = axis_of(dim, x.type.rank)
+    first = from_front(s, size_of(start), x.type.dims[axis])
     return window(s, x, axis, first, first + size_of(length))
 
 
@@ -159,14 +170,7 @@ def narrow(s: Scope, x: Value, dim: int, start: Number, length: Number) -> Value
 def select_at(s: Scope, x: Value, dim: int, index: Number) -> Value:
     """One place of an axis, which goes."""
     axis = axis_of(dim, x.type.rank)
-    place, size = size_of(index), x.type.dims[axis]
-    negative = s.decide("<", place, 0)
-    if negative is None:
-        raise NoLowering("a place may count from either end")
-    place = place + size if negative else place
-    if negative:
-        s.check(Relation("<=", ZERO, place), f"the place {index} is outside of an axis")
-    s.check(Relation("<=", place + 1, size), "a place is outside of an axis of size {1}")
+    place = place_in(s, index, x.type.dims[axis])
     return without(s, window(s, x, axis, place, place + 1), axis)
 
 
@@ -323,9 +327,5 @@ def slice_scatter(
 def select_scatter(s: Scope, x: Value, src: Value, dim: int, index: Number) -> Value:
     """x with one place of an axis replaced."""
     axis = axis_of(dim, x.type.rank)
-    place = size_of(index)
-    negative = s.decide("<", place, 0)
-    if negative is None:
-        raise NoLowering("a place may count from either end")
-    first: Any = place + x.type.dims[axis] if negative else place
+    first: Any = place_in(s, index, x.type.dims[axis])
     return slice_scatter(s, x, with_axis(s, src, axis), axis, first, first + 1)

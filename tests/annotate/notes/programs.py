@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import egshape
-from egshape.annotate import named
+from egshape.annotation import named
 from egshape.dims import Dim, parse
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder

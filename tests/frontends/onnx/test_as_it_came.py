@@ -16,7 +16,7 @@ import onnx
 from onnx import parser
 
 import egshape
-from egshape.frontends.onnx.own import Own, nodes_of
+from egshape.frontends.onnx.own import Own, count_of
 from tests.frontends.onnx.test_control_out import session
 
 GATED = '<domain: "my", opset_import: ["": 17]> f (a, b) => (c) { s = Tanh(a) c = Mul(s, b) }'
@@ -60,7 +60,7 @@ def model_of(name: str) -> onnx.ModelProto:
 
 
 def count(model: onnx.ModelProto) -> int:
-    return nodes_of(model.graph) + sum(len(each.node) for each in model.functions)
+    return count_of([*model.graph.node, *(node for each in model.functions for node in each.node)])
 
 
 def given(model: onnx.ModelProto, n: int, m: int) -> dict[str, np.ndarray]:

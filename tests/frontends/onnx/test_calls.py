@@ -18,7 +18,7 @@ from onnx import parser
 import egshape
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.frontends.onnx import functions
-from egshape.frontends.onnx.own import nodes_of
+from egshape.frontends.onnx.own import count_of
 from egshape.ir.calls import in_line, is_call
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
@@ -71,7 +71,7 @@ def feeds(model: onnx.ModelProto, **sizes: int) -> dict[str, np.ndarray]:
 
 
 def nodes(model: onnx.ModelProto) -> int:
-    return nodes_of(model.graph) + sum(len(each.node) for each in model.functions)
+    return count_of(model.graph.node) + sum(len(each.node) for each in model.functions)
 
 
 def equal(one: onnx.ModelProto, two: onnx.ModelProto, *points: dict[str, int]) -> None:

@@ -1,0 +1,37 @@
+"""Starts of windows that shape code computes of several sizes, and that may leave the range of their dtype.
+
+A program that cuts ``a + b .. a + b + c`` out of a concatenation computes ``a + b`` in 32 bits. Nothing says that it fits,
+so that the window is not known to be the last part; with a check that it fits, it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from egshape.dims import Dim, const
+from egshape.facts import Relation
+from egshape.ir.types import integer_range, is_integer
+from egshape.ops import REGISTRY
+from egshape.pipeline import Optimized
+
+_WINDOWS = "indexing"
+"""The family of ops that take windows at starts."""
+
+
+def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
+    """Bounds under which starts of windows do not wrap: of those that two or more sizes make, where no bound is known."""
+    if not any(REGISTRY[op.name].family == _WINDOWS for op in done.graph.body.walk()):
+        return
+    for scope in done.outcome.scopes:
+        for op in scope.block.ops:
+            if REGISTRY[op.name].family != _WINDOWS:
+                continue
+            for value in op.operands:
+                elements = scope.elements.get(value)
+                if elements is None or not is_integer(value.type.dtype):
+                    continue
+                most = const(integer_range(value.type.dtype)[1])
+                for size in elements.reshape(-1):
+                    if isinstance(size, Dim) and len(size.symbols()) > 1:
+                        bound = Relation("<=", size, most)
+                        if scope.sizes.decide(bound) != "proved":
+                            yield bound
