@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from egshape.commands.app import refuse_empty
+from egshape.commands.app import refuse_empty, with_values
 from egshape.commands.compile import compile, compiled_as
 from egshape.commands.editor import lsp
 from egshape.commands.ending import ending
@@ -60,11 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. ``argv`` defaults to the process's own arguments."""
     if argv is None:  # the process is ours: what is half written goes when it is told to end
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    args = sys.argv[1:] if argv is None else list(argv)
+    args = with_values(sys.argv[1:] if argv is None else argv)
 
     def run() -> None:
         refuse_empty(app, args)
-        app(args=args if argv is not None else None, prog_name="egshape")
+        app(args=args, prog_name="egshape")
 
     return ending(run)
 

@@ -121,6 +121,12 @@ def holding(until: float, memory_mb: float = float("inf")) -> Iterator[None]:
         _HELD.reset(token)
 
 
+def held() -> tuple[float, float]:
+    """The limits that hold here: until when, and the memory of this process."""
+    found = _HELD.get()
+    return (float("inf"), float("inf")) if found is None else (found.until, found.memory_mb)
+
+
 def tick() -> None:
     """Called in loops that may be long. Raises LimitReached once a limit that is held is met."""
     held = _HELD.get()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NoReturn, get_args
 
+from egshape import guest
 from egshape.attempts import Dropped, Job, attempt_all, own_rules
 from egshape.branches import without_decided
 from egshape.dims import Dim, symbol
@@ -315,6 +316,8 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     hosted.pop("onnx.Constant", None)  # text
+    if asked.validate:
+        guest.prepare_for(hosted.values())
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 
 import numpy as np
 
 from egshape.dims import Dim
-from egshape.errors import DoesNotFit, EgshapeError, InternalError, UndefinedSize
+from egshape.errors import CheckFailed, DoesNotFit, EgshapeError, InternalError, UndefinedSize
+from egshape.estimate import Estimate, element_bytes
 from egshape.facts import Facts, Relation
+from egshape.guest import LARGEST_MB, GuestLost, host, ready, run_call
+from egshape.ir.drawn import inputs_at
 from egshape.ir.graph import Graph, Op, Value
 from egshape.ir.interpret import interpret
-from egshape.ir.points import Data, Point, points_of
-from egshape.ir.types import TEXT, numpy_dtype
-from egshape.limits import LimitReached
+from egshape.ir.points import Point, points_of
+from egshape.ir.types import TEXT
+from egshape.limits import LimitReached, tick
 from egshape.ops import REGISTRY
-from egshape.ops.host import HOST_CALLS, may_crash, trusts, unresolved
+from egshape.ops.host import HOST_CALLS, running_by, trusts, unresolved
 
 MAX_COST = 3_000_000
 """Elements computed by one run of one graph, estimated; sizes that cost more are left out."""
@@ -31,27 +35,21 @@ MAX_COST = 3_000_000
 MAX_SPENT = 10 * MAX_COST
 """Elements computed by one run of one graph, counted while it runs, in loops and at sizes that data gives too."""
 
-_LARGEST = 2**59
-"""Elements: numpy makes no array with larger sizes, though one of them is 0."""
+MAX_BYTES = LARGEST_MB << 20
+"""Bytes of the results of one run of one graph, counted while it runs. A reference needs some times as much for itself,
+bounded by the elements that it computes, so a run in this process stays small."""
+
+MAX_SPENT_BYTES = 4 * MAX_BYTES
+_COSTLY = "sizes that cost too much were left out"
 
 MAX_LOOP = 200
 """Rounds of a loop; a run that needs more says nothing."""
 
-_UNKNOWN_SIZE = 8
-"""What a size that depends on data is taken for in the estimate."""
-
 _FAULTS = frozenset(("invalid-graph", "unbound-symbol", "unknown-op", "internal"))
 """Codes of errors that no program has: an optimized graph never raises them."""
 
-_INTEGERS = (1, 3)
-"""The largest integers that inputs hold, in turn: places in a table of two rows, and in larger ones."""
-
 _REPEATS = 8
 """Runs after which a program that draws random bits has given other ones."""
-
-_SPECIAL = (np.nan, -0.0, 0.0, np.inf, -np.inf)
-_SPECIAL_SHARE = 0.25
-_ZEROS = (-0.0, 0.0, 1.0, -1.0)
 
 
 @dataclass(frozen=True)
@@ -103,16 +101,23 @@ def compare(
     reason = unfit(original)
     if reason:
         return Verdict(skipped=reason)
-    deadline = time.monotonic() + seconds
-    cost = _Cost(original)
+    try:
+        with _foreign(original):
+            return _compared(original, optimized, facts, time.monotonic() + seconds, tolerance)
+    except GuestLost as lost:
+        return Verdict(skipped=lost_guest(lost))
+
+
+def _compared(original: Graph, optimized: Graph, facts: Facts, deadline: float, tolerance: float) -> Verdict:
+    estimates = [Estimate(original), Estimate(optimized)]
     accepted = rejected = 0
     skipped = ""
     for number, point in enumerate(points_of(original, optimized, facts)):
         if time.monotonic() >= deadline:
             skipped = skipped or late()
             break
-        if cost.at(point.sizes) > MAX_COST:
-            skipped = skipped or "sizes that cost too much were left out"
+        if any(each.work(point.sizes) > MAX_COST or each.largest(point.sizes) > MAX_BYTES for each in estimates):
+            skipped = skipped or _COSTLY
             continue
         arrays = inputs_at(original, point, number)
         if arrays is None:
@@ -122,6 +127,11 @@ def compare(
             after = _run(optimized, arrays, deadline)
         except _Inconclusive as stop:
             skipped = skipped or str(stop)
+            continue
+        except GuestLost as lost:
+            skipped = skipped or lost_guest(lost)
+            if lost.limit:
+                break
             continue
         found = _difference(before, after, violated_fact(facts, sizes_at(original, point, arrays)), tolerance)
         if found and _draws(original, arrays, before, deadline):
@@ -133,6 +143,26 @@ def compare(
         accepted += before.error is None
         rejected += before.error is not None
     return Verdict((), accepted, rejected, skipped)
+
+
+@contextmanager
+def _foreign(graph: Graph) -> Iterator[None]:
+    """Host calls that are made inside run in a guest; it is ready before time is counted."""
+    calls = {op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
+    if not calls:
+        yield
+        return
+    with host() as lent:
+        ready(lent, calls)
+        with running_by(partial(run_call, lent)):
+            yield
+
+
+def lost_guest(lost: GuestLost) -> str:
+    """What is said where the process that ran foreign code was killed, or ended by itself."""
+    if lost.limit:
+        return late(lost.limit)
+    return "sizes at which foreign code ended its process were left out"
 
 
 def late(limit: str = "seconds") -> str:
@@ -163,7 +193,7 @@ def unfit(graph: Graph) -> str:
         return "not validated: an input has no known rank"
     if any(len(value.type.shape or ()) > MOST_AXES for value in (*graph.inputs, *_results(graph))):
         return f"not validated: a tensor has more than {MOST_AXES} axes, which no array can have"
-    if _Cost(graph).fixed > MAX_COST:
+    if Estimate(graph).fixed > MAX_COST:
         return "not validated: its constants and fixed sizes are too large to interpret"
     return ""
 
@@ -172,50 +202,18 @@ def _results(graph: Graph) -> Iterator[Value]:
     return (value for op in graph.body.walk() for value in op.results)
 
 
-# -- cost ----------------------------------------------------------------------------------------------------------
-
-
-class _Cost:
-    """Estimates the elements that a run computes, from the shapes of all values."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.fixed = 0
-        self._products: dict[tuple[Dim, ...], int] = {}
-        for value in graph.inputs:
-            self._add(value.type.shape or (), 1)
-        for op in graph.body.walk():
-            factors = (
-                *REGISTRY[op.name].traits.cost.inner(op),
-                *((op.results[0].type.shape or ()) if op.results else ()),
-            )
-            self._add(factors, 1)
-            for value in op.results[1:]:
-                self._add(value.type.shape or (), 1)
-
-    def _add(self, dims: Sequence[Dim], weight: int) -> None:
-        if all(dim.const is not None for dim in dims):
-            self.fixed += weight * prod(dim.const or 0 for dim in dims)
-        else:
-            key = tuple(dims)
-            self._products[key] = self._products.get(key, 0) + weight
-
-    def at(self, sizes: dict[str, int]) -> int:
-        """The estimate for sizes of the input symbols."""
-        known: dict[Dim, int] = {}
-        total = self.fixed
-        for dims, weight in self._products.items():
-            for dim in dims:
-                if dim not in known:
-                    known[dim] = _size(dim, sizes)
-            total += weight * prod(known[dim] for dim in dims)
-        return total
-
-
 def _spent(op: Op, sizes: Mapping[str, int]) -> int:
     """The elements that an op computes at these sizes; a long sum of nothing takes its time too. Sizes that only the op
     itself tells are left out."""
     made = (op.results[0].type.shape or ()) if op.results else ()
     return _number(REGISTRY[op.name].traits.cost.inner(op), sizes) * max(_number(made, sizes), 1)
+
+
+def _largest(op: Op, sizes: Mapping[str, int]) -> int:
+    """Bytes of its largest result."""
+    return max(
+        (_number(each.type.shape or (), sizes) * element_bytes(each.type.dtype) for each in op.results), default=0
+    )
 
 
 def _number(dims: Sequence[Dim], sizes: Mapping[str, int]) -> int:
@@ -228,80 +226,33 @@ def _number(dims: Sequence[Dim], sizes: Mapping[str, int]) -> int:
     return total
 
 
-def _size(dim: Dim, sizes: dict[str, int]) -> int:
-    if not dim.symbols() <= sizes.keys():
-        return _UNKNOWN_SIZE
-    try:
-        return max(dim.evaluate(sizes), 0)
-    except UndefinedSize:
-        return 0
-
-
-# -- inputs --------------------------------------------------------------------------------------------------------
-
-
-def inputs_at(graph: Graph, point: Point, number: int) -> list[np.ndarray] | None:
-    """Inputs of a point's sizes, None if a size is negative or undefined there. ``number`` seeds the elements."""
-    out = []
-    for place, value in enumerate(graph.inputs):
-        try:
-            shape = [dim.evaluate(point.env) for dim in value.type.shape or ()]
-        except UndefinedSize:
-            return None
-        if min(shape, default=0) < 0 or prod(max(size, 1) for size in shape) > _LARGEST:
-            return None
-        most = _INTEGERS[number % len(_INTEGERS)]
-        out.append(_elements(value.type.dtype, shape, np.random.default_rng([number, place]), point.data, most))
-    return out
-
-
-def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, data: Data, most: int) -> np.ndarray:
-    """Floats as ``data`` says; integers up to ``most``, so that indices mean something."""
-    target = numpy_dtype(dtype)
-    if dtype == "i1":
-        return np.asarray(random.integers(0, 2, shape).astype(target))
-    if dtype[0] in "iu":
-        low = -1 if data == "special" and dtype[0] == "i" else 0
-        return np.asarray(random.integers(low, most + 1, shape).astype(target))
-    values = _floats(shape, random, data)
-    if dtype[0] == "c":
-        values = values.astype(np.complex128)
-        values.imag = _floats(shape, random, data)
-    with np.errstate(all="ignore"):
-        return np.asarray(values.astype(target))
-
-
-def _floats(shape: Sequence[int], random: np.random.Generator, data: Data) -> np.ndarray:
-    if data == "zeros":
-        return np.asarray(random.choice(_ZEROS, shape))
-    values = random.standard_normal(shape)
-    if data == "special":
-        values = np.where(random.random(shape) < _SPECIAL_SHARE, random.choice(_SPECIAL, shape), values)
-    return np.asarray(values)
-
-
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
 def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: bool = True) -> Outcome:
     """Interpret a graph. Without ``fits`` integers of shape code may wrap, as they do in the program itself."""
 
-    spent = 0
+    spent = made = 0
 
     def meter(op: Op, sizes: Mapping[str, int]) -> None:
         nonlocal spent
         spent += _spent(op, sizes)
-        if may_crash(op):
-            raise _Inconclusive(f"not run to its end: {op.attrs['target']} may not survive sizes that nobody chose")
+        tick()
         if time.monotonic() > deadline:
             raise _Inconclusive(late())
-        if spent > MAX_SPENT:
-            raise _Inconclusive("sizes that cost too much were left out")
+        if spent > MAX_SPENT or _largest(op, sizes) > MAX_BYTES:
+            raise _Inconclusive(_COSTLY)
+
+    def count(op: Op, results: Sequence[np.ndarray]) -> None:
+        nonlocal made
+        made += sum(each.nbytes for each in results if each.base is None)
+        if made > MAX_SPENT_BYTES:
+            raise _Inconclusive(_COSTLY)
 
     copies = [array.copy() for array in arrays]
     try:
         with np.errstate(all="ignore"):
-            found = interpret(graph, copies, meter=meter, max_while=MAX_LOOP, check_requires=fits)
+            found = interpret(graph, copies, trace=count, meter=meter, max_while=MAX_LOOP, check_requires=fits)
         return Outcome(tuple(found))
     except MemoryError:
         raise _Inconclusive("not run to its end: it needs more memory than there is") from None
@@ -309,10 +260,19 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
         if error.code in ("loop-limit", "unsupported"):
             raise _Inconclusive(f"not run to its end: {error}") from None
         return Outcome(error=error)
-    except (LimitReached, _Inconclusive):
+    except (LimitReached, GuestLost, _Inconclusive):
         raise
     except Exception as error:  # of a function of the user that an op calls, or a fault of ours
         return Outcome(error=InternalError(f"{type(error).__name__}: {error}"))
+
+
+def rejects(graph: Graph, arrays: Sequence[np.ndarray], seconds: float = 2.0) -> bool:
+    """Whether a program itself does not admit these inputs, as far as a short run tells."""
+    try:
+        with _foreign(graph):
+            return isinstance(_run(graph, arrays, time.monotonic() + seconds).error, CheckFailed)
+    except (GuestLost, _Inconclusive):
+        return False
 
 
 def _wanted(graph: Graph, arrays: Sequence[np.ndarray], deadline: float) -> Outcome:

@@ -16,12 +16,13 @@ from egshape.dims import const, symbol
 from egshape.egraph.cost import likely_sizes
 from egshape.errors import EgshapeError, InvalidInput, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
+from egshape.ir.drawn import inputs_at
 from egshape.ir.graph import Graph
 from egshape.ir.points import Point
 from egshape.optimizing import Result, optimize, resolve
 from egshape.reasons.advise import candidates, from_checks, saving
 from egshape.runtime.core.versioned import Version, VersionedFunction
-from egshape.validate import inputs_at, trusting
+from egshape.validate import trusting
 
 SECONDS = 30.0
 """Time for all trials together."""

@@ -1,39 +1,60 @@
 """Two models side by side in a runtime, by default ONNX Runtime: whether the one that was written computes what the
-first does."""
+first does. The runtime is a guest (`guest.py`), which is killed at the limits that hold here."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from egshape.errors import CheckFailed, EgshapeError, MissingDependency, UndefinedSize
+from egshape.adapters.beside import Beside, Open, onnx_session
+from egshape.errors import MissingDependency
+from egshape.estimate import Estimate
 from egshape.facts import Facts
 from egshape.frontends.onnx.rounds import SCAN, with_loops
+from egshape.guest import LARGEST_MB, GuestLost, Host, host
 from egshape.hints import install
+from egshape.ir.drawn import inputs_at
 from egshape.ir.graph import Graph, Op
-from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, admitted_points, points_of
+from egshape.ir.types import is_integer
+from egshape.limits import LimitReached, held, holding, resident_mb
 from egshape.ops.host import FRAGILE, HOST_CALLS
-from egshape.validate import inputs_at, sizes_at, violated_fact
+from egshape.validate import late, rejects, sizes_at, violated_fact
 
-TOLERANCE = 1e-4
-"""Relative to the largest element: another order of sums, and fused kernels, round otherwise."""
-
-SCALES = (16, 37, 64, 100)
+SCALES = (4, 16, 37, 64, 100)
 """Small sizes times these are tried too: image and audio models ask for more than a few elements."""
 
 _TRIED = 60
 
-MAX_ELEMENTS = 2**24
-"""No input is made larger."""
+_MOST_LARGE = 60
+"""So many larger sizes are tried, the cheapest first."""
+
+_MOST_WORK = 2_000_000_000
+"""Elements that a run computes, those of sums counted; sizes that cost more are left out, but the cheapest ones."""
+
+_MOST_ALONE_MB = 512
+"""A model whose values are never small is run at one point where the largest is no larger."""
+
+_HELD_TWICE = 2.5
+"""Bytes that both models take of a runtime's memory, for each byte of weights."""
+
+_END_SECONDS = 10.0
+"""Time for runs with integers at the ends of their dtypes."""
+
+Arrays = Mapping[str, np.ndarray]
+"""Arrays by the names of inputs."""
+
+Feed = tuple[Point, tuple[Arrays, ...]]
+"""A point, and arrays of its sizes, drawn a few times."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +71,30 @@ class Compared:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What runs models: its name, and what opens a model, as an ``onnxruntime.InferenceSession`` is used."""
+    """What runs models: its name, the package that must be installed, and what opens a model in the guest, from
+    ``arguments`` behind the model; used as an ``onnxruntime.InferenceSession`` is."""
 
     name: str
-    session: Callable[[str | Path | bytes], Any]
+    package: str
+    open: Open
+    arguments: tuple[Any, ...] = ()
+    extra: str = "onnx"
+    draws: int = 1
+    """How many arrays are drawn for each sizes: with more than one integers go from small ones to the largest axis, and
+    in the end to the ends of their dtype, where what they do is defined."""
+
+
+ONNX_RUNTIME = Runtime("ONNX Runtime", "onnxruntime", onnx_session)
 
 
 def available() -> bool:
     """Whether ONNX Runtime is installed."""
-    try:
-        import onnxruntime  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return is_installed(ONNX_RUNTIME.package)
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package is there; it is not imported."""
+    return importlib.util.find_spec(package) is not None
 
 
 def compare_models(
@@ -71,129 +103,184 @@ def compare_models(
     graph: Graph,
     facts: Facts,
     *,
+    result: Graph | None = None,
     wanted: int = 4,
     seconds: float = 20.0,
     excluding: bool = False,
-    runtime: Runtime | None = None,
+    runtime: Runtime = ONNX_RUNTIME,
 ) -> Compared:
     """Run both models at up to ``wanted`` sizes that the original and the facts admit. ``graph`` is the original as it
-    was loaded, ``facts`` are in its symbols. With ``excluding`` the written model must also reject sizes that the facts
-    exclude, a few of which are tried. ``runtime``: what runs them, by default ONNX Runtime.
+    was loaded, ``facts`` are in its symbols; ``result``: the graph that was written, whose checks tell sizes that both
+    admit. With ``excluding`` the written model must also reject sizes that the facts exclude, a few of which are tried.
 
+    The limits that hold here hold for it too: where one is met, what was compared until then is given, with a note.
     Raises MissingDependency without the runtime."""
-    runtime = runtime or ONNX_RUNTIME
+    if not is_installed(runtime.package):
+        raise MissingDependency(f"comparing models needs {runtime.package}", hint=install(runtime.extra))
+    until, memory_mb = held()
+    deadline = min(time.monotonic() + seconds, until)
+    graphs = (graph, graph if result is None else result)
+    weights = sum(Estimate(each).weights for each in graphs) / 2**20
+    if resident_mb() + _HELD_TWICE * weights > memory_mb:
+        return Compared(skipped=f"not compared: weights of {weights / 2:.0f} MB, twice, are beyond the limit of memory")
+    side = _Side(_source(original), _source(written), runtime)
     try:
-        before = runtime.session(original)
-    except MissingDependency:
-        raise
-    except Exception as error:  # the runtime's errors have no common class
-        return Compared(skipped=f"{runtime.name} cannot load the original: {error}")
-    try:
-        after = runtime.session(written)
-    except Exception as error:  # the runtime's errors have no common class
-        return Compared(f"{runtime.name} cannot load the model that was written: {error}")
-    deadline = time.monotonic() + seconds
-    found = _admitted(before, after, graph, facts, wanted, deadline, seconds)
-    if found.difference or not excluding:
-        return found
-    return _excluded(after, graph, facts, wanted, deadline, found)
+        with holding(deadline, memory_mb), host() as guest:
+            return _compared(side, guest, graphs, facts, wanted, excluding)
+    except LimitReached as reached:
+        return Compared("", tuple(side.ran), tuple(side.rejected), late(reached.limit))
+    except GuestLost as lost:
+        return Compared("", tuple(side.ran), tuple(side.rejected), late(lost.limit) if lost.limit else side.crash(lost))
 
 
-def _admitted(
-    before: Any, after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, seconds: float
+def _source(model: str | Path | bytes) -> str | bytes:
+    return model if isinstance(model, bytes) else os.path.abspath(model)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Both models and their runtime. What changes: ``ran`` and ``rejected``, the sizes that were compared."""
+
+    original: str | bytes
+    written: str | bytes
+    runtime: Runtime
+    ran: list[Mapping[str, int]] = field(default_factory=list)
+    rejected: list[Mapping[str, int]] = field(default_factory=list)
+
+    def opened(self, guest: Host) -> Compared | None:
+        """Open both in the guest; None if that went well."""
+        guest.make("pair", Beside, self.runtime.open, self.runtime.arguments)
+        if why := guest.ask("pair", "open", self.original):
+            return Compared(skipped=f"{self.runtime.name} cannot load the original: {why}")
+        if why := guest.ask("pair", "open", self.written):
+            return Compared(f"{self.runtime.name} cannot load the model that was written: {why}")
+        return None
+
+    def crash(self, lost: GuestLost) -> str:
+        """What is said where the runtime ended its process."""
+        said = f" ({lost.last_words})" if lost.last_words else ""
+        return f"{self.runtime.name} ended its process{said}"
+
+
+def _compared(
+    side: _Side, guest: Host, graphs: tuple[Graph, Graph], facts: Facts, wanted: int, excluding: bool
 ) -> Compared:
-    """Both models at sizes that the facts admit."""
-    ran: list[Mapping[str, int]] = []
-    for number, (sizes, feed) in enumerate(_feeds(graph, facts)):
-        if time.monotonic() > deadline:
-            return Compared("", tuple(ran), skipped=f"stopped after {seconds:g} s")
-        arrays, found = feed, _outputs(before, feed)
-        if isinstance(found, str):  # an index may be beyond its table
-            arrays = {name: _smaller(array) for name, array in feed.items()}
-            found = _outputs(before, arrays)
-        if isinstance(found, str):
+    opened = side.opened(guest)
+    if opened is not None:
+        return opened
+    said = ""
+    points = []
+    for number, (point, drawn) in enumerate(_feeds(graphs, facts, side.runtime.draws)):
+        try:
+            difference = _at_all(side, guest, graphs[0], point, drawn)
+        except GuestLost as lost:
+            if lost.limit:
+                raise
+            said = f"{side.crash(lost)} at {_place(point.sizes)}"
+            side.opened(guest)
             continue
-        other = _outputs(after, arrays)
-        if isinstance(other, str):
-            difference = f"at {_place(sizes)} the written model fails: {other}"
-        else:
-            difference = _difference([each.name for each in before.get_outputs()], found, other)
-            difference = difference and f"at {_place(sizes)}: {difference}"
-        if difference and (0 in sizes.values() or isinstance(other, str)) and _rejected(graph, arrays):
-            continue  # ONNX Runtime joins what does not fit where a part is empty, and leaves the rest as it was
+        if difference is None:
+            continue
         if difference:
-            return Compared(difference, tuple(ran))
-        ran.append(sizes)
-        if len(ran) == wanted or (number and not sizes):
+            return Compared(difference, tuple(side.ran))
+        points.append(point)
+        side.ran.append(point.sizes)
+        if len(side.ran) == wanted or (number and not point.sizes):
             break
-    return Compared(
-        "", tuple(ran), skipped="" if len(ran) >= min(wanted, 1) else "no sizes were found at which the model runs"
-    )
+    if side.runtime.draws > 1 and (difference := _at_ends(side, guest, graphs[0], points)):
+        return Compared(difference, tuple(side.ran))
+    if excluding and (difference := _excluded(side, guest, graphs[0], facts, wanted)):
+        return Compared(difference, tuple(side.ran), tuple(side.rejected))
+    nowhere = "" if side.ran else "no sizes were found at which the model runs"
+    return Compared("", tuple(side.ran), tuple(side.rejected), said or nowhere)
 
 
-def _excluded(after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, found: Compared) -> Compared:
-    """The written model at sizes that a fact excludes, a few for each fact."""
-    rejected: list[Mapping[str, int]] = []
+def _at_all(side: _Side, guest: Host, graph: Graph, point: Point, drawn: Sequence[Arrays]) -> str | None:
+    """How the models differ at a point, "" if they do not, None if that cannot be said."""
+    found = None
+    for arrays in drawn:
+        difference = _at(side, guest, graph, point.sizes, arrays)
+        if difference:
+            return difference
+        found = found if difference is None else ""
+    return found
+
+
+def _at_ends(side: _Side, guest: Host, graph: Graph, points: Sequence[Point]) -> str:
+    """How the models differ at integers at the ends of their dtypes, "" if they do not. A loop may then have no end
+    that anybody sees, so it is given up after a while."""
+    whole = [value.name for value in graph.inputs if is_integer(value.type.dtype)]
+    if not whole:
+        return ""
+    try:
+        with holding(time.monotonic() + _END_SECONDS):
+            for number, point in enumerate(points):
+                plain = _arrays(graph, point, number)
+                ends = _arrays(graph, replace(point, data="extreme"), number)
+                if plain is not None and ends is not None:
+                    arrays = {**plain, **{name: ends[name] for name in whole}}
+                    if difference := _at(side, guest, graph, point.sizes, arrays):
+                        return difference
+    except (GuestLost, LimitReached):
+        side.opened(guest)
+    return ""
+
+
+def _at(side: _Side, guest: Host, graph: Graph, sizes: Mapping[str, int], arrays: Arrays) -> str | None:
+    """How the models differ on some arrays, "" if they do not, None if that cannot be said."""
+    if guest.ask("pair", "run", 0, arrays):  # an index may be beyond its table
+        arrays = {name: _smaller(array) for name, array in arrays.items()}
+        if guest.ask("pair", "run", 0, arrays):
+            return None
+    fails = guest.ask("pair", "run", 1, arrays)
+    if fails:
+        difference = f"at {_place(sizes)} the written model fails: {fails}"
+    else:
+        difference = guest.ask("pair", "difference")
+        difference = difference and f"at {_place(sizes)}: {difference}"
+    # ONNX Runtime joins what does not fit where a part is empty, and leaves the rest as it was
+    if difference and (0 in sizes.values() or fails) and rejects(graph, [arrays[each.name] for each in graph.inputs]):
+        return None
+    return str(difference)
+
+
+def _excluded(side: _Side, guest: Host, graph: Graph, facts: Facts, wanted: int) -> str:
+    """How the written model runs at sizes that a fact excludes, a few for each fact; "" if it rejects them."""
     tried: Counter[str] = Counter()
-    for number, point in enumerate(_points(graph, facts)):
+    for number, point in enumerate(_points((graph, graph), facts)):
         fact = violated_fact(facts, point.env)
         if fact is None or tried[fact.text] >= wanted:
             continue
-        if time.monotonic() > deadline:
-            break
         arrays = _arrays(graph, point, number)
         if arrays is None:
             continue
         tried[fact.text] += 1
-        if not isinstance(_outputs(after, arrays), str):
-            return Compared(
-                f"at {_place(point.sizes)} the fact {fact.text} does not hold, but the written model runs",
-                found.sizes,
-                tuple(rejected),
-            )
-        rejected.append(point.sizes)
-    return Compared("", found.sizes, tuple(rejected), found.skipped)
+        try:
+            runs = not guest.ask("pair", "run", 1, arrays)
+        except GuestLost as lost:
+            if lost.limit:
+                raise
+            side.opened(guest)
+            continue
+        if runs:
+            return f"at {_place(point.sizes)} the fact {fact.text} does not hold, but the written model runs"
+        side.rejected.append(point.sizes)
+    return ""
 
 
 def _place(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "fixed sizes"
 
 
-def _rejected(graph: Graph, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether the model itself does not admit these inputs."""
-    try:
-        with np.errstate(all="ignore"):
-            interpret(graph, [arrays[value.name] for value in graph.inputs])
-    except CheckFailed:
-        return True
-    except EgshapeError:
-        return False
-    return False
-
-
-def _session(model: str | Path | bytes) -> Any:
-    try:
-        import onnxruntime as ort
-    except ImportError:
-        raise MissingDependency("comparing ONNX models needs onnxruntime", hint=install("onnx")) from None
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 2
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    return ort.InferenceSession(
-        model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
-    )
-
-
-ONNX_RUNTIME = Runtime("ONNX Runtime", _session)
-
-
-def _points(graph: Graph, facts: Facts) -> list[Point]:
-    """Points with plain data, without those at which a kernel of ONNX Runtime would end the process."""
-    points = [point for point in islice(points_of(graph, graph, facts), _TRIED) if point.data == "plain"]
-    if any(_fragile(op) for op in with_loops(graph, scans=True).body.walk()):
+def _points(graphs: tuple[Graph, Graph], facts: Facts) -> list[Point]:
+    """Points with plain data whose values are small, without those at which a kernel of ONNX Runtime would end the
+    process."""
+    points = [point for point in islice(points_of(*graphs, facts), _TRIED) if point.data == "plain"]
+    if any(_fragile(op) for op in with_loops(graphs[0], scans=True).body.walk()):
         points = [point for point in points if 0 not in point.sizes.values()]
-    return points
+    small = _Small(graphs)
+    cheapest = [point for point in points if small.largest(point) <= _MOST_ALONE_MB << 20]
+    return [point for point in points if small(point)] or sorted(cheapest, key=small.work)[:1]
 
 
 def _fragile(op: Op) -> bool:
@@ -202,57 +289,60 @@ def _fragile(op: Op) -> bool:
     return op.name == SCAN or title.rpartition(".")[2] in FRAGILE
 
 
-def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:
-    """Sizes that the facts admit, with arrays of them by name, small sizes first."""
-    small = [point for point in _points(graph, facts) if violated_fact(facts, point.env) is None]
-    large = (
-        point for scale in SCALES for point in admitted_points(graph, facts, scale) if 0 not in point.sizes.values()
-    )
+class _Small:
+    """Whether the values of graphs are small at a point, and a run costs little."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._estimates = [Estimate(each) for each in dict.fromkeys(graphs)]
+
+    def __call__(self, point: Point) -> bool:
+        return self.largest(point) <= LARGEST_MB << 20 and self.work(point) <= _MOST_WORK
+
+    def largest(self, point: Point) -> int:
+        """Bytes of the largest value."""
+        return max(each.largest(point.sizes) for each in self._estimates)
+
+    def work(self, point: Point) -> int:
+        """What a run costs."""
+        return max(each.work(point.sizes) for each in self._estimates)
+
+
+def _feeds(graphs: tuple[Graph, Graph], facts: Facts, draws: int) -> Iterator[Feed]:
+    """Points that the facts admit, with arrays of them, small sizes first."""
+    graph = graphs[0]
+    points = _points(graphs, facts)
+    small = [point for point in points if violated_fact(facts, point.env) is None]
     seen: set[tuple[int, ...]] = set()
-    for number, point in enumerate(chain(small, large)):
+    for number, point in enumerate(chain(small, _larger(graphs, facts))):
         key = tuple(point.sizes.values())
-        arrays = None if key in seen else _arrays(graph, point, number)
+        drawn = [] if key in seen else [_arrays(graph, point, number + more) for more in range(draws)]
         seen.add(key)
-        if arrays is not None and violated_fact(facts, sizes_at(graph, point, list(arrays.values()))) is None:
-            yield point.sizes, arrays
+        fit = tuple(
+            arrays
+            for arrays in drawn
+            if arrays is not None and violated_fact(facts, sizes_at(graph, point, list(arrays.values()))) is None
+        )
+        if fit:
+            yield point, fit
+
+
+def _larger(graphs: tuple[Graph, Graph], facts: Facts) -> Iterator[Point]:
+    """Larger sizes that the facts and the checks of both graphs admit, the cheapest first."""
+    small = _Small(graphs)
+    points = [
+        point
+        for scale in SCALES
+        for point in admitted_points(graphs[0], facts, scale, result=graphs[1])
+        if 0 not in point.sizes.values() and small(point)
+    ]
+    yield from sorted(points, key=small.work)[:_MOST_LARGE]
 
 
 def _arrays(graph: Graph, point: Point, number: int) -> dict[str, np.ndarray] | None:
-    """Arrays by input name, None where a size cannot be or is too large."""
-    try:
-        counts = [prod(size.evaluate(point.sizes) for size in value.type.shape or ()) for value in graph.inputs]
-    except UndefinedSize:
-        return None
-    arrays = inputs_at(graph, point, number) if max(counts, default=0) <= MAX_ELEMENTS else None
+    """Arrays by input name, None where a size cannot be."""
+    arrays = inputs_at(graph, point, number)
     return None if arrays is None else dict(zip((value.name for value in graph.inputs), arrays, strict=True))
 
 
 def _smaller(array: np.ndarray) -> np.ndarray:
     return array.clip(0, 1) if array.dtype.kind in "iu" else array
-
-
-def _outputs(session: Any, arrays: Mapping[str, np.ndarray]) -> list[Any] | str:
-    wanted = {each.name for each in session.get_inputs()}
-    try:
-        return list(session.run(None, {name: array for name, array in arrays.items() if name in wanted}))
-    except Exception as error:  # the runtime's errors have no common class
-        return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def _difference(names: Sequence[str], one: Sequence[Any], two: Sequence[Any]) -> str:
-    for name, before, after in zip(names, one, two, strict=True):
-        if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
-            continue
-        if before.dtype != after.dtype or before.shape != after.shape:
-            return f"output {name} is {after.dtype}{list(after.shape)}, not {before.dtype}{list(before.shape)}"
-        if before.dtype.kind not in "fc":
-            if not np.array_equal(before, after):
-                return f"output {name} differs"
-            continue
-        finite = np.isfinite(before)
-        scale = float(np.abs(before[finite]).max(initial=0.0)) + 1e-6
-        if not np.array_equal(np.isnan(before), np.isnan(after)) or not np.allclose(
-            before, after, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True
-        ):
-            return f"output {name} differs by up to {float(np.nanmax(np.abs(before - after))):.3g}"
-    return ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from egshape.adapters.beside import Ports
 from egshape.adapters.onnx_verify import Compared, Runtime, compare_models
 from egshape.facts import Facts
 from egshape.frontends.torch.held import NEW
@@ -18,41 +18,30 @@ from egshape.ir.types import dtype_name
 from egshape.validate import trusting
 
 
-def compare_programs(original: Path, written: Path, graph: Graph, facts: Facts, *, excluding: bool) -> Compared:
+def compare_programs(
+    original: Path, written: Path, graph: Graph, facts: Facts, *, excluding: bool, result: Graph | None = None
+) -> Compared:
     """As ``compare_models``, for files of ``torch.export.save``."""
     trusts = trusting(graph)
     if trusts:
         return Compared(skipped=f"{trusts} may end the process for inputs that are not a program's own")
-    runtime = Runtime("torch", lambda path: Session(Path(str(path)), graph))
-    return compare_models(original, written, graph, facts, excluding=excluding, runtime=runtime)
+    names = [value.name for value in graph.inputs]
+    runtime = Runtime("torch", "torch", Session, (names, list(graph.output_names)), "torch")
+    return compare_models(
+        original, written, graph, facts, excluding=excluding, runtime=runtime, result=result, seconds=30.0
+    )
 
 
-@dataclass(frozen=True)
-class Port:
-    """An input or output."""
-
-    name: str
-
-
-class Session:
+class Session(Ports):
     """An exported program, run by arrays in the order of a graph's inputs: arguments, and buffers that it changes."""
 
-    def __init__(self, path: Path, graph: Graph) -> None:
+    def __init__(self, path: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         import torch
 
         self._program = torch.export.load(path)
         self._module = self._program.module()
         self._buffers = dict(self._module.named_buffers())
-        self._inputs = [value.name for value in graph.inputs]
-        self._outputs = graph.output_names
-
-    def get_inputs(self) -> list[Port]:
-        """The inputs of the graph."""
-        return [Port(name) for name in self._inputs]
-
-    def get_outputs(self) -> list[Port]:
-        """The outputs of the graph."""
-        return [Port(name) for name in self._outputs]
+        super().__init__(inputs, outputs)
 
     def run(self, _: None, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The outputs for these inputs."""

@@ -108,6 +108,23 @@ def host_function(payload: bytes) -> Run:
     for target in targets:
         if target not in hlo.targets("cpu"):
             raise Unsupported(f"calls {target!r}, which XLA on the CPU does not know", where=f"custom_call @{target}")
+    compiled = for_each_sizes(program, name)
+
+    def run(arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        if targets and any(0 in array.shape[-2:] for array in arrays if array.ndim > 1):
+            raise Unsupported(
+                f"{targets[0]!r} is not called with an empty matrix, since functions of LAPACK divide by "
+                "its sizes, which ends the process",
+                where=f"custom_call @{targets[0]}",
+            )
+        return compiled(arrays)
+
+    return run
+
+
+def for_each_sizes(program: str | bytes, name: str) -> Run:
+    """A program that is compiled for each set of sizes that it meets; errors as of ``run_stablehlo``."""
+    hlo = _libraries()
     made: dict[tuple[Any, ...], Run] = {}
     folded: dict[tuple[Any, ...], frozenset[int]] = {}
     """Which inputs are constants of what was compiled for these sizes."""
@@ -117,12 +134,6 @@ def host_function(payload: bytes) -> Run:
         return shapes, tuple(arrays[place].tobytes() for place in sorted(folded.get(shapes, ())))
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        if targets and any(0 in array.shape[-2:] for array in arrays if array.ndim > 1):
-            raise Unsupported(
-                f"{targets[0]!r} is not called with an empty matrix, since functions of LAPACK divide by "
-                "its sizes, which ends the process",
-                where=f"custom_call @{targets[0]}",
-            )
         found = made.get(key_of(arrays))
         if found is None:
             if len(made) >= _MOST:

@@ -9,10 +9,24 @@ from typing import Any
 import typer
 from typer.main import get_command
 
+from egshape.commands.options import Verifier
 from egshape.errors import EgshapeError
 
 _OF_FILE = re.compile(r"MODEL|FILE|OUT|\.\w")
 """What help writes for an argument or option that takes the name of a file."""
+
+
+_OPTIONAL = {"--verify": tuple(Verifier)}
+"""Options whose value may be left out, and their values, the first of which stands for none."""
+
+
+def with_values(args: Sequence[str]) -> list[str]:
+    """The arguments, with the values of options that were left out."""
+    out = []
+    for each, following in zip(args, [*args[1:], ""], strict=True):
+        left_out = each in _OPTIONAL and following not in _OPTIONAL[each]
+        out.append(f"{each}={_OPTIONAL[each][0]}" if left_out else each)
+    return out
 
 
 def refuse_empty(app: typer.Typer, args: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from egshape.api import Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
+    from egshape.limits import Deadlines
     from egshape.observed import Observed
 
 Read = TypeVar("Read")
@@ -239,14 +240,21 @@ def is_same(model: str, path: str | Path) -> bool:
 
 
 def save_model(
-    result: Result, target: Path, original: Path | None, opset: int | None, external_data: bool | None, checks: str
+    result: Result,
+    target: Path,
+    original: Path | None,
+    opset: int | None,
+    external_data: bool | None,
+    checks: str,
+    xla: bool = False,
+    deadlines: Deadlines | None = None,
 ) -> tuple[str, ...]:
     """Write a result, with its weights in a file of their own if ``external_data``; what the file does not hold, as
     notes. An ONNX model or an exported program of torch that came from ``original``, of the same format, is run beside
-    it first, and not kept if it differs."""
+    it first, and not kept if it differs; a program of StableHLO with ``xla``. ``deadlines``: the comparison's."""
     from egshape import api
 
-    if original is None or target.suffix != original.suffix or target.suffix not in _VERIFIED:
+    if original is None or (runtime_of(original, target, xla) is None):
         return api.save(result.graph, target, opset=opset, external_data=external_data, checks=checks)
     from egshape.frontends.onnx import saving
 
@@ -255,53 +263,98 @@ def save_model(
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".egshape.") as folder:
             written = Path(folder) / target.name
             notes = api.save(result.graph, written, opset=opset, external_data=external_data, checks=checks)
-            _verify(original, written, target, result, excluding=checks == "nodes" and not notes)
+            _verify(original, written, target, result, deadlines, excluding=checks == "nodes" and not notes)
             saving.move(written, target)
     except OSError as error:
         raise EgshapeError(f"cannot be written: {error.strerror or error}", where=str(target), code="write") from error
     return notes
 
 
-_VERIFIED = {".onnx": "ONNX Runtime", ".pt2": "torch"}
+_VERIFIED = {".onnx": "ONNX Runtime", ".pt2": "torch", ".mlir": "XLA", ".mlirbc": "XLA"}
 """The formats whose models run in a runtime of their own."""
+
+_MODULES = {"ONNX Runtime": "onnxruntime", "torch": "torch", "XLA": "jax"}
+
+
+def runtime_of(original: Path, target: Path, xla: bool) -> str | None:
+    """The runtime in which a model that was written is compared with its original, None if there is none."""
+    one, two = _VERIFIED.get(original.suffix), _VERIFIED.get(target.suffix)
+    return one if one == two and (one != "XLA" or xla) else None
+
+
+def prepare_runtime(model: str, output: str | None, xla: bool) -> None:
+    """Start the process in which a model will be compared, while the model is read and optimized. Raises EgshapeError
+    where XLA is asked for and cannot compare."""
+    from egshape import guest
+    from egshape.adapters.onnx_verify import is_installed
+
+    runtime = None if model == "-" or output in (None, "-") else runtime_of(Path(model), Path(str(output)), xla)
+    if xla and runtime != "XLA":
+        raise EgshapeError(
+            "compares two files of StableHLO",
+            where="--verify xla",
+            hint="give a MODEL and an OUT that end in .mlir or .mlirbc",
+            code="usage",
+        )
+    if runtime is not None and is_installed(_MODULES[runtime]):
+        guest.prepare("egshape.adapters.beside", _MODULES[runtime])
 
 
 def _side_by_side(original: Path, written: Path, result: Result, *, excluding: bool) -> Compared | None:
     """The models run in their own runtime, None where it is not installed."""
     from egshape.adapters import onnx_verify
 
-    graph, facts = result.source, result.facts
+    graph, facts, after = result.source, result.facts, result.graph
     if original.suffix == ".pt2":
         from egshape.adapters.torch_verify import compare_programs
 
-        return compare_programs(original, written, graph, facts, excluding=excluding)
+        return compare_programs(original, written, graph, facts, excluding=excluding, result=after)
+    if _VERIFIED[original.suffix] == "XLA":
+        from egshape.adapters.xla_verify import compare_texts
+
+        return compare_texts(original, written, graph, facts, result=after)
     if not onnx_verify.available():
         return None
-    return onnx_verify.compare_models(original, written, graph, facts, excluding=excluding)
+    return onnx_verify.compare_models(original, written, graph, facts, excluding=excluding, result=after)
 
 
-def _verify(original: Path, written: Path, target: Path, result: Result, *, excluding: bool) -> None:
+def _verify(
+    original: Path, written: Path, target: Path, result: Result, deadlines: Deadlines | None, *, excluding: bool
+) -> None:
     """Raises EgshapeError where the models differ; says where nothing could be compared."""
-    from egshape import api
-    from egshape.validate import compare
+    from egshape.limits import Deadlines, LimitReached, Limits, holding
+    from egshape.validate import late
 
-    graph, facts = result.source, result.facts
-    found = _side_by_side(original, written, result, excluding=excluding)
-    if found is not None:
-        difference, skipped = found.difference, found.skipped
-        done = f"compared in {_VERIFIED[original.suffix]} at {len(found.sizes)} sizes"
-        done += f", {len(found.rejected)} more rejected as the facts want" if found.rejected else ""
-    else:
-        verdict = compare(graph, api.load(written), facts, seconds=10)
-        difference, skipped = "; ".join(verdict.differences), verdict.skipped
-        done = f"compared in the interpreter at {verdict.accepted} sizes"
+    limits = deadlines or Deadlines.of(Limits())
+    try:
+        with holding(limits.end, limits.memory_mb):
+            difference, said = _found(original, written, result, excluding=excluding)
+    except LimitReached as reached:
+        difference, said = "", late(reached.limit)
     if difference:
         raise OutputsDiffer(
             f"is not written, since it differs from the original: {difference}",
             where=str(target),
             hint="a fault of egshape; please report it (--no-verify writes the model all the same)",
         )
-    say(f"egshape: note: {done}" + (f"; {skipped}" if skipped else ""))
+    say(f"egshape: note: {said}")
+
+
+def _found(original: Path, written: Path, result: Result, *, excluding: bool) -> tuple[str, str]:
+    """How the models differ, and what was compared."""
+    from egshape import api
+    from egshape.validate import compare
+
+    found = _side_by_side(original, written, result, excluding=excluding)
+    if found is not None:
+        difference, skipped = found.difference, found.skipped
+        done = f"compared in {_VERIFIED[original.suffix]} at {len(found.sizes)} sizes"
+        done += f", {len(found.rejected)} more rejected as the facts want" if found.rejected else ""
+    else:
+        verdict = compare(result.source, api.load(written), result.facts, seconds=10)
+        difference, skipped = "; ".join(verdict.differences), verdict.skipped
+        done = f"compared in the interpreter at {verdict.accepted} sizes"
+    return difference, done + (f"; {skipped}" if skipped else "")
 
 
 def saved_bytes(graph: Graph, format: str, opset: int | None, checks: str) -> tuple[bytes, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from egshape.commands.files import (
     check_target,
     is_same,
     load_model,
+    prepare_runtime,
     read_arrays,
     read_facts,
     run_artifact,
@@ -46,10 +47,12 @@ from egshape.commands.options import (
     Target,
     TrustRulesOpt,
     VerboseOpt,
+    Verifier,
 )
 from egshape.commands.summary import before, lines, with_file
 from egshape.commands.terminal import put, say
 from egshape.errors import EgshapeError
+from egshape.limits import Deadlines
 from egshape.show import print_table
 
 if TYPE_CHECKING:
@@ -94,8 +97,14 @@ def optimize(
         int | None, typer.Option("--opset", metavar="N", min=7, help="Opset of an ONNX model that is written.")
     ] = None,
     verify: Annotated[
-        bool, typer.Option(help="Run an ONNX model or program of torch beside the original, and keep it only if equal.")
-    ] = True,
+        Verifier,
+        typer.Option(
+            "--verify",
+            help="Run the model that is written beside the original, and keep it only if equal: own is ONNX Runtime or "
+            "torch, for a model of its kind; xla compares StableHLO in XLA.",
+        ),
+    ] = Verifier.own,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Write the model without running it.")] = False,
     external_data: Annotated[
         bool,
         typer.Option(
@@ -128,16 +137,20 @@ def optimize(
             hint=f"{_viz(model, format, report)} writes that",
             code="usage",
         )
+    with_xla = verify is Verifier.xla and not no_verify
+    if not no_verify:
+        prepare_runtime(model, output, with_xla)
     started = time.perf_counter()
     graph = load_model(model, format, ops, annotate, annotate_file, assume, output)
-    loaded = time.perf_counter()
+    loaded, limits = time.perf_counter(), limits_of(seconds, nodes, memory)
+    deadlines = Deadlines.of(limits)
     result = optimized(
         graph,
         assume,
         facts=read_facts(facts, likely),
         rules=rules,
         trust_rules=trust_rules,
-        limits=limits_of(seconds, nodes, memory),
+        limits=limits,
         validate=not no_validate,
         refine_signature=refine_signature,
         allow_larger=allow_larger,
@@ -160,10 +173,12 @@ def optimize(
         notes = save_model(
             result,
             Path(output),
-            Path(model) if verify and model != "-" else None,
+            None if no_verify or model == "-" else Path(model),
             opset,
             external_data or None,
             checks.value,
+            with_xla,
+            deadlines,
         )
     for note in notes:
         say(f"egshape: note: {note}")

@@ -33,6 +33,13 @@ class ChecksAs(StrEnum):
     none = "none"
 
 
+class Verifier(StrEnum):
+    """What runs a model that was written beside its original."""
+
+    own = "own"
+    xla = "xla"
+
+
 class Preference(StrEnum):
     """What decides between a result that costs less and a smaller file."""
 

@@ -1,4 +1,4 @@
-"""An engine's process from its user's side: started early, asked under limits, killed at them."""
+"""A process that computes for this one, from its user's side: started early, asked under limits, killed at them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 
 from egshape.egraph.worker import REFUSED, receive, send
 from egshape.errors import EgshapeError, EngineFault, MissingDependency
 from egshape.limits import resident_mb
 
 LOOK_EVERY = 0.02
-"""Seconds between two looks at the memory of an engine that computes."""
+"""Seconds between two looks at the memory of a process that computes."""
 
 _SHOWN = 400
 """Characters of a fault's text that are shown."""
@@ -31,8 +31,8 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a request may take: `until`, a `time.monotonic()` value, and resident memory of this process and the engine
-    together."""
+    """What a request may take: `until`, a `time.monotonic()` value, and resident memory of this process and the other
+    one together."""
 
     until: float = float("inf")
     memory_mb: float = float("inf")
@@ -42,40 +42,33 @@ class WorkerLost(Exception):
     """The process was killed at a limit (``limit`` is its name), or ended by itself ("")."""
 
     def __init__(self, limit: str, last_words: str = "") -> None:
-        super().__init__(limit or "the engine's process ended")
+        super().__init__(limit or "the process ended")
         self.limit = limit
         self.last_words = last_words
 
 
-class Worker:
-    """One process that holds one e-graph at a time (`worker.py`). Any thread may use it, one at a time."""
+class Process:
+    """One process that answers requests over a socket (`worker.serve`) and ends with its user. Any thread may use it,
+    one at a time."""
 
-    def __init__(self) -> None:
-        # Files without a name: nothing is left of them, however this process ends.
+    def __init__(self, command: Sequence[str], kept: Sequence[int] = (), what: str = "the process") -> None:
+        """``command`` gets the descriptors of its socket, and of a pipe that closes when its user ends, as last
+        arguments; ``kept`` are open in it too. ``what``: what messages call it."""
+        # A file without a name: nothing is left of it, however this process ends.
         self._words = tempfile.TemporaryFile()  # noqa: SIM115
-        rows = tempfile.TemporaryFile()  # noqa: SIM115
+        self._what = what
+        self._unread = 0
+        """Answers that nobody waits for."""
         ours, theirs = socket.socketpair()
         life_end, self._life = os.pipe()
-        script = Path(__file__).with_name("worker.py")
-        command = [
-            sys.executable,
-            "-I",
-            "-S",
-            str(script),
-            _extension(),
-            str(rows.fileno()),
-            str(theirs.fileno()),
-            str(life_end),
-        ]
-        with rows:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=self._words,
-                stderr=self._words,
-                pass_fds=(rows.fileno(), theirs.fileno(), life_end),
-                start_new_session=True,
-            )
+        self._process = subprocess.Popen(
+            [*command, str(theirs.fileno()), str(life_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._words,
+            stderr=self._words,
+            pass_fds=(*kept, theirs.fileno(), life_end),
+            start_new_session=True,
+        )
         theirs.close()
         os.close(life_end)
         self._socket = ours
@@ -93,17 +86,25 @@ class Worker:
         with self._lost():
             send(self._socket, request)
 
+    def answer_later(self) -> None:
+        """Leave the answer to the last request unread, and what went wrong with it untold."""
+        self._unread += 1
+
     def answer(self, allowance: Allowance) -> Any:
         """The answer to the first request that has none yet. Raises WorkerLost where it met a limit (the process is
         killed) or the process ended, EngineFault where the engine failed, EgshapeError (code "refused") where it
         refused a command."""
         with self._lost():
+            while self._unread:
+                self._wait(allowance)
+                receive(self._socket)
+                self._unread -= 1
             self._wait(allowance)
             fault, value = receive(self._socket)
         if fault == REFUSED:
             raise EgshapeError(shortened(value), code=REFUSED)
         if fault:
-            raise EngineFault(f"the rewrite engine failed: {shortened(value)}")
+            raise EngineFault(f"{self._what} failed: {shortened(value)}")
         return value
 
     @contextmanager
@@ -134,8 +135,12 @@ class Worker:
                 raise WorkerLost("memory_mb")
 
     def memory_mb(self) -> float:
-        """Resident memory of this process and of the engine's."""
-        return resident_mb() + resident_mb(self.pid)
+        """Resident memory of both processes."""
+        return resident_mb() + self.own_mb()
+
+    def own_mb(self) -> float:
+        """Resident memory of the other process."""
+        return resident_mb(self.pid)
 
     def _last_words(self) -> str:
         with suppress(OSError, ValueError):
@@ -144,14 +149,27 @@ class Worker:
         return ""
 
 
-_ALL: weakref.WeakSet[Worker] = weakref.WeakSet()
+class Worker(Process):
+    """A process that holds one e-graph at a time (`worker.Requests`)."""
+
+    def __init__(self) -> None:
+        rows = tempfile.TemporaryFile()  # noqa: SIM115
+        script = str(Path(__file__).with_name("worker.py"))
+        with rows:
+            command = [sys.executable, "-I", "-S", script, _extension(), str(rows.fileno())]
+            super().__init__(command, [rows.fileno()], "the rewrite engine")
+
+
+_ALL: weakref.WeakSet[Process] = weakref.WeakSet()
+_SPARES: weakref.WeakSet[Spare[Any]] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
     """After a fork the processes belong to the parent: the child closes its copies of the ends."""
-    for worker in list(_ALL):
-        worker.kill()
-    SPARE.forget()
+    for process in list(_ALL):
+        process.kill()
+    for spare in list(_SPARES):
+        spare.forget()
 
 
 def _end(process: subprocess.Popen[bytes], sock: socket.socket, life: int, words: IO[bytes], owner: int) -> None:
@@ -183,30 +201,43 @@ def shortened(text: object) -> str:
     return line if len(line) <= _SHOWN else line[:_SHOWN] + " ..."
 
 
-class Spare:
-    """A process that was started before it is needed, so that its start costs no waiting."""
+Kind = TypeVar("Kind", bound=Process)
 
-    def __init__(self) -> None:
+
+class Spare(Generic[Kind]):
+    """A process that waits until it is needed, so that its start costs no waiting."""
+
+    def __init__(self, start: Callable[[], Kind]) -> None:
+        self._start = start
         self._lock = threading.Lock()
-        self._worker: Worker | None = None
+        self._waiting: Kind | None = None
+        _SPARES.add(self)
 
     def prepare(self) -> None:
         """Start a process, if none waits; one that cannot be started is missed when it is needed."""
         with self._lock, suppress(OSError):
-            if self._worker is None or not self._worker.usable:
-                self._worker = Worker()
+            if self._waiting is None or not self._waiting.usable:
+                self._waiting = self._start()
 
-    def take(self) -> Worker:
+    def take(self) -> Kind:
         """The process that waits, else a new one."""
         with self._lock:
-            worker, self._worker = self._worker, None
-        return worker if worker is not None and worker.usable else Worker()
+            found, self._waiting = self._waiting, None
+        return found if found is not None and found.usable else self._start()
+
+    def give(self, process: Kind) -> None:
+        """Let a process wait for the next user; it is ended where another one waits."""
+        with self._lock:
+            if self._waiting is None and process.usable:
+                self._waiting = process
+                return
+        process.kill()
 
     def forget(self) -> None:
         """After a fork: what waits belongs to the parent, and another thread may have held the lock."""
         self._lock = threading.Lock()
-        self._worker = None
+        self._waiting = None
 
 
-SPARE = Spare()
+SPARE = Spare(Worker)
 os.register_at_fork(after_in_child=_forget_all)

@@ -193,8 +193,8 @@ class Requests:
         return list(self._egraph.run_program(*self._egraph.parse_program(text)))
 
 
-def serve(sock: socket.socket, requests: Requests, refused: type[BaseException]) -> None:
-    """Answer requests until the other end closes."""
+def serve(sock: socket.socket, requests: Any, refused: type[BaseException]) -> None:
+    """Answer requests, each by a method of its name, until the other end closes."""
     while True:
         try:
             verb, *arguments = receive(sock)

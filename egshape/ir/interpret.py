@@ -129,6 +129,7 @@ class _Run:
         self.aliases: dict[str, SymbolDef] = {}
         """Input axes by their place (``arg0.1``), as facts may name them."""
         self.sizes = _Sizes(self._resolve)
+        self._sources: dict[Block, tuple[Value, ...]] = {}
         self._regions: dict[Block, tuple[str | None, bool]] = {}
 
     # -- values and sizes
@@ -173,6 +174,8 @@ class _Run:
         outer_sizes = {name: self.sizes.pop(name) for name in names if name in self.sizes}
         for definition in block.symbols:
             self.definitions[definition.name] = definition
+        for value in self._made_by(block):
+            self.values.pop(value, None)  # of the round before
         yield
         for name in names:
             self.sizes.pop(name, None)
@@ -182,6 +185,13 @@ class _Run:
             else:
                 self.definitions[name] = previous
         self.sizes.update(outer_sizes)
+
+    def _made_by(self, block: Block) -> tuple[Value, ...]:
+        """The values that ops of the block make and symbols of it are read from."""
+        if block not in self._sources:
+            made = {value for op in block.ops for value in op.results}
+            self._sources[block] = tuple({each.value for each in block.symbols} & made)
+        return self._sources[block]
 
     def concrete(self, attr: Attr) -> Attr:
         """An attribute with every size as a number."""

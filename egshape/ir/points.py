@@ -14,7 +14,7 @@ from egshape.facts import Facts, Relation
 from egshape.facts.absorb import about_symbol, linear_symbol
 from egshape.ir.graph import Graph, relation_of
 
-Data = Literal["plain", "zeros", "special"]
+Data = Literal["plain", "zeros", "special", "extreme"]
 
 LARGEST = 4096
 """No axis of a symbolic size is made larger, unless what is known of it wants that."""
@@ -39,8 +39,9 @@ _NEAR = 64
 @dataclass(frozen=True)
 class Point:
     """Sizes of the symbols that input types speak of, in order of appearance. ``env`` also names each input axis
-    by its place (``arg0.1``). ``data`` says what floats to take: "plain" ones, "zeros" (signed, and ones), or
-    "special" (NaN and infinities among plain ones)."""
+    by its place (``arg0.1``). ``data`` says what elements to take: "plain" floats and small integers, "zeros" (signed,
+    and ones), "special" (NaN and infinities among plain floats), or "extreme" (the ends and the middle of what the
+    dtype holds, subnormals too)."""
 
     sizes: dict[str, int]
     env: dict[str, int]
@@ -59,11 +60,11 @@ def points_of(original: Graph, optimized: Graph, facts: Facts) -> Iterator[Point
     likely = [point for point in (first, second) if point is not None]
     largest = min(max(LARGEST, *(2 * size for size in start.values())), HUGE) if start else LARGEST
     seen: set[tuple[tuple[int, ...], Data]] = set()
-    kinds: tuple[Data, ...] = ("plain", "zeros", "special")
+    kinds: tuple[Data, ...] = ("plain", "zeros", "special", "extreme")
     planned: Iterable[tuple[dict[str, int], Data]] = chain(
         ((sizes, data) for data in kinds for sizes in [start, *likely]),
         ((sizes, "plain") for sizes in islice(solver.violating(start), _VIOLATING)),
-        ((sizes, kinds[number % 3]) for number, sizes in enumerate(good)),
+        ((sizes, kinds[number % len(kinds)]) for number, sizes in enumerate(good)),
     )
     for sizes, data in planned:
         key = tuple(sizes[name] for name in names), data
@@ -72,10 +73,13 @@ def points_of(original: Graph, optimized: Graph, facts: Facts) -> Iterator[Point
             yield Point(sizes, {**_axes(original, sizes), **sizes}, data)
 
 
-def admitted_points(graph: Graph, facts: Facts, scale: int, most: int = _SATISFYING) -> Iterator[Point]:
-    """Points at which all that is known holds, with sizes about ``scale`` times the small ones of ``points_of``."""
+def admitted_points(
+    graph: Graph, facts: Facts, scale: int, most: int = 2 * _SATISFYING, result: Graph | None = None
+) -> Iterator[Point]:
+    """Points at which all that is known holds, with sizes about ``scale`` times the small ones of ``points_of``, of all
+    symbols or of some. ``result``: an optimized graph, whose checks hold too."""
     names = _input_symbols(graph)
-    solver = _Solver(names, _relations((graph,), facts, names))
+    solver = _Solver(names, _relations((graph,) if result is None else (graph, result), facts, names))
     for sizes in islice(solver.satisfying(scale), most):
         if max(sizes.values(), default=0) > HUGE:
             continue
@@ -149,6 +153,7 @@ class _Solver:
             wanted = {name: spread[place % len(spread)] * scale for place, name in enumerate(self.free)}
             yield {name: _pick(self.columns[name], size) if scale == 1 else size for name, size in wanted.items()}
         if scale > 1:
+            yield from self._scaled_in_part(scale)
             return
         common = {name: self.columns[name][min(2, len(self.columns[name]) - 1)] for name in self.free}
         for name, end in self.ends:
@@ -156,6 +161,12 @@ class _Solver:
         choices = random.Random(0)
         for number in range(len(_SPREADS), _TRIES if self.free else 0):
             yield {name: choices.choice(self.columns[name][: 8 + number // 4]) for name in self.free}
+
+    def _scaled_in_part(self, scale: int) -> Iterator[dict[str, int]]:
+        """All symbols but the first, which often is a batch, then each alone, the others 1."""
+        parts = [self.free[1:], *([name] for name in self.free)] if len(self.free) > 1 else []
+        for part in parts:
+            yield {name: 3 * scale if name in part else _pick(self.columns[name], 1) for name in self.free}
 
     def _fitting(self, free: Mapping[str, int] | None) -> dict[str, int] | None:
         sizes = None if free is None else self.complete(free)
