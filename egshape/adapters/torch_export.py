@@ -27,18 +27,19 @@ def export(
         args: example arguments; their sizes should be different and above 1.
         kwargs: the same by name.
         dynamic_shapes: as ``torch.export`` takes it: for each argument, by name or in order, its open axes. An axis is
-            a string, too: equal names are equal sizes, which the graph checks.
+            a string, too: equal names are equal sizes, and ``"2*n"`` twice another one, which the graph checks.
         trained: parameters are inputs of the graph, after the model's, so that no rule uses their values, and
             parameters of the module that ``egshape.torch.module`` makes of it.
         whole: ops such as attention and convolutions stay one each, and go out as they came where the graph becomes a
             program of torch again; no rule looks into them.
 
-    The roads that torch has are tried in turn: sizes without a value, which nothing can be specialised to; sizes that
-    are treated as if they could be 0 and 1; sizes as ``torch.export`` takes them, where it decides what happens below
+    The roads that torch has are tried in turn: sizes without a value, which nothing can be specialised to; the same,
+    where those of inputs are taken to be above 0 where torch asks; sizes that are treated as if they could be 0 and 1;
+    sizes as ``torch.export`` takes them, where it decides what happens below
     2. Sizes 0 and 1 that the program of the others refuses are exported apart: where both programs turn out to be the
     same, the refusal goes, else the graph chooses between them (but for ``trained`` and ``whole``). The notes of the
     graph (``graph.metadata["notes"]``) say which road was taken, and what else a size must fulfil is a check. Raises
-    Unsupported with torch's reason if none works.
+    Unsupported with torch's reason if none works, and InvalidInput for ``dynamic_shapes`` of a wrong form.
 
     Examples:
         >>> import torch

@@ -104,12 +104,12 @@ def truth_of(s: Scope, x: Value) -> Value:
 @aten_op("mul.Tensor", "mul.Scalar")
 def multiply(s: Scope, x: Operand, y: Operand) -> Value:
     """x y."""
-    return _computed(s, "multiply", x, y)
+    return _computed(s, "multiply", x, y, _kind(s, x, y))
 
 
-def _computed(s: Scope, ours: str, x: Operand, y: Operand) -> Value:
+def _computed(s: Scope, ours: str, x: Operand, y: Operand, kind: str) -> Value:
     """One of our binary ops in the dtype in which its operands meet; of what are sizes it is done wide, and wraps."""
-    kind = "i64" if is_integer(s.dtype) and _is_size(s, x) and _is_size(s, y) else _kind(s, x, y)
+    kind = "i64" if is_integer(s.dtype) and _is_size(s, x) and _is_size(s, y) else kind
     return wrapping(s, binary(s, ours, operand(s, x, kind), operand(s, y, kind)), s.dtype)
 
 
@@ -142,7 +142,7 @@ def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
         x, y = y, x
     ours = "add" if s.call.op.startswith("add") else "subtract"
     if not isinstance(alpha, Dim) and alpha == 1:
-        return _computed(s, ours, x, y)
+        return _computed(s, ours, x, y, s.dtype)
     one, two = operand(s, x, s.dtype), operand(s, y, s.dtype)
     one, two = (convert(s, each, summed_in(s.dtype)) for each in (one, two))
     two = with_number(s, "multiply", two, alpha)
