@@ -15,8 +15,9 @@ from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import TensorType, integer_range, numpy_dtype
 from egshape.ops import REGISTRY
 
-_MOVES = frozenset({"movement", "unary", "indexing"})
-"""Families of ops through which XLA may see one window from another (a scatter of one window is an update to it)."""
+_MOVES = frozenset({"movement", "unary", "binary", "ternary", "indexing"})
+"""Families of ops through which XLA may see one window from another: an elementwise op may go away there, and a scatter
+of one window is an update to it."""
 
 _PLAIN = ("i32", "i64")
 """Dtypes of starts that XLA reads as they are."""

@@ -61,6 +61,13 @@ NESTS = {
     "slice of a slice": _main(f"{_X}tensor<2xi32>", _TAKE, _TAKE_AGAIN, "return %b : tensor<2xi32>"),
     "slice of a gather": _main(f"{_X}tensor<2xi32>", _GATHER, _TAKE_AGAIN, "return %b : tensor<2xi32>"),
     "in a loop": _main(f"{_X}tensor<2xi32>", _TAKE, _LOOP, "return %w#1 : tensor<2xi32>"),
+    "behind work that goes away": _main(
+        f"{_X}tensor<2xi32>",
+        _TAKE.replace("%a =", "%c ="),
+        "%a = stablehlo.maximum %c, %c : tensor<5xi32>",
+        _TAKE_AGAIN,
+        "return %b : tensor<2xi32>",
+    ),
     "behind a reshape": _main(
         f"{_X}tensor<2x1xi32>",
         _TAKE,
