@@ -16,13 +16,14 @@ _COMPARE: Mapping[str, Sequence[str]] = {
     "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
 }
 _FUNCTIONS = frozenset(("Unary", "Binary", "Ternary", "neutral", "neutral_right", "absorbing", "result_dtype",
-                        "is_convert", "keeps", "involution", "idempotent", "selects"))  # fmt: skip
+                        "negating", "is_convert", "keeps", "involution", "idempotent", "selects", "wraps"))  # fmt: skip
 """Words whose first argument is an elementwise function."""
 _DTYPES: Mapping[str, Sequence[int]] = {
     "result_dtype": (1, 2),
     "is_convert": (1,),
     "keeps": (1,),
     "idempotent": (1,),
+    "wraps": (1,),
     "nothing": (1,),
 }
 """Places of dtypes among the arguments of relations."""
@@ -32,7 +33,8 @@ def values_of(decl: OpDecl, attr: AttrDecl) -> Sequence[str]:
     """What an attribute of an elementwise op may be, () where nobody knows."""
     if attr.kind == "dtype":
         return sorted(DTYPES)
-    return _COMPARE[attr.name] if decl.name == "compare" else ()
+    compares = _COMPARE.keys() <= {each.name for each in decl.attrs}
+    return _COMPARE[attr.name] if compares and attr.name in _COMPARE else ()
 
 
 def check_strings(rule: PlainRule, registry: Registry) -> list[Diagnostic]:

@@ -14,8 +14,6 @@ import numpy as np
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_complex, is_float
 
-PRODUCTS = frozenset(("dot_general", "convolution"))
-
 
 @dataclass(frozen=True)
 class Promises:
@@ -68,7 +66,7 @@ def _precision(left: Iterable[Op], right: Iterable[Op]) -> str:
 
 
 def _rounds(op: Op) -> bool:
-    return op.name in PRODUCTS and (is_float(op.attrs["dtype"]) or is_complex(op.attrs["dtype"]))
+    return "precision" in op.attrs and (is_float(op.attrs["dtype"]) or is_complex(op.attrs["dtype"]))
 
 
 def _of(op: Op) -> tuple[str, ...]:
