@@ -94,10 +94,3 @@ def test_sizes_wrap_in_narrow_integers(name: str, dtype: str) -> None:
     graph = loaded(WRAPPED[name], (torch.arange(6).to(kind),), [(0,)])
     for size in (2, 3, 300, 70_000):
         same(graph, WRAPPED[name], [torch.arange(size).to(kind)])
-
-
-def test_a_size_that_torch_refuses_is_refused() -> None:
-    """Unlike an operand, a number that fills must fit."""
-    graph = loaded(lambda x: torch.where(x > 1, x, x.shape[0]), (torch.arange(6).to(torch.uint8),), [(0,)])
-    with pytest.raises(EgshapeError):
-        egshape.compile(graph, target="interpret")(torch.arange(300).to(torch.uint8))
