@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-NAMES = ("jax", "onnx", "grammar", "zoo")
+NAMES = ("jax", "onnx", "grammar", "zoo", "harness")
 
 
 def corpus(name: str) -> ModuleType:

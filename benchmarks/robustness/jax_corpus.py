@@ -48,7 +48,7 @@ def run(program: str, say: Callable[[str], None]) -> Row:
             graph, _ = trial.through(lambda: egshape.load(exported), target, runs=any(not error for _, error in before))
             written = target.read_text()
         with trial.stage("compare"):
-            both = _Both(text, written, graph)
+            both = Both(text, written, graph)
             compared = [both.at(*case, one) for case, one in zip(cases, before, strict=True)]
             points = [point for point in compared if point is not None]
     except Ended as ended:
@@ -57,7 +57,7 @@ def run(program: str, say: Callable[[str], None]) -> Row:
 
 
 @dataclass(frozen=True)
-class _Both:
+class Both:
     """A program and what became of it, both as StableHLO; and the graph as it was read."""
 
     text: str

@@ -55,6 +55,15 @@ def test_grammar(seed: int) -> None:
     assert row.outcome == "right" and row.points >= 4, row
 
 
+@pytest.mark.parametrize("group", ["add", "gather", "cumsum", "reduce_window"])
+def test_harnesses_of_jax(group: str) -> None:
+    found = [each for each in corpus("harness").programs() if each.startswith(f"{group}_")]
+    if not found:
+        pytest.skip("the harnesses of jax need absl-py")
+    row = run("harness", found[0])
+    assert row.outcome in GOOD and row.points >= 3, row
+
+
 @pytest.mark.parametrize("program", zoo_corpus.programs()[:1] or ["no zoo"])
 def test_zoo(program: str) -> None:
     if program == "no zoo":
