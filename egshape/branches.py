@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class _Taken:
         self.kept = {each.name for each in facts.symbols} | {
             name for fact in facts.statements() for name in fact.symbols()
         }
-        self.symbols = {each.name for block in blocks_of(graph.body) for each in block.symbols}
+        self.symbols = Counter(each.name for block in blocks_of(graph.body) for each in block.symbols)
 
     def block(self, block: Block, walker: Walker) -> Block:
         """A block, and the regions inside; itself where nothing is decided."""
@@ -62,7 +62,8 @@ class _Taken:
         for op in block.ops:
             region = _runs(op, walk) if _branches(op) else None
             if region is not None and self.kept.isdisjoint(rest.defined(op)):
-                taken = substitute(self.block(region, _inside(walker, walk, op, region)), {}, self._name)
+                taken = self.block(region, _inside(walker, walk, op, region))
+                taken = substitute(taken, {}, self._name, self._renamed(taken))
                 ops += (rest.op(each) for each in taken.ops)
                 symbols += (replace(each, value=rest.value(each.value)) for each in taken.symbols)
                 rest.take(op, taken.results)
@@ -85,11 +86,15 @@ class _Taken:
 
     def fresh(self, wanted: str) -> str:
         """A symbol that is not there."""
-        name = next(
-            name for name in (wanted, *(f"{wanted}_{k}" for k in range(1, 1 << 30))) if name not in self.symbols
-        )
-        self.symbols.add(name)
+        name = next(name for name in chain((wanted,), _numbered(wanted)) if name not in self.symbols)
+        self.symbols[name] += 1
         return name
+
+    def _renamed(self, region: Block) -> dict[str, Dim]:
+        """Other names for symbols of a region that leave it, where regions beside it have the same ones."""
+        shared = [each.name for each in region.symbols if self.symbols[each.name] > 1]
+        self.symbols.subtract(shared)
+        return {name: symbol(self.fresh(name)) for name in shared}
 
 
 def _numbered(name: str) -> Iterator[str]:
@@ -173,6 +178,9 @@ class _Rest:
     def _ranked(self, op: Op) -> list[Value]:
         out = []
         for value, (dtype, sizes) in zip(op.results, REGISTRY[op.name].inferred(op), strict=True):
+            if value.type.shape is not None:
+                out.append(value)
+                continue
             dims = []
             for axis, size in enumerate(sizes or ()):
                 name = "" if size is not None else self.names.fresh(f"%{value.name}.{axis}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Literal, NoReturn, get_args
 
 from egshape import guest
@@ -44,6 +46,8 @@ _SHOWN = 3
 """How many values a note names."""
 ChecksAs = Literal["nodes", "metadata", "none"]
 """Where the checks of an ONNX model go: see ``egshape.save``."""
+_MOST_STARTS = 64
+"""Starts of windows that are asked whether they may wrap."""
 _ROUNDS = 3
 """How often a model is read once more, since a part of it would be written larger."""
 
@@ -190,18 +194,36 @@ def optimize(
         asked = _Asked(rules, limits, validate, refine_signature, larger, explain, decide, share_layers, left_out)
         with assuming(user):
             graph = load(model)
+        started = time.monotonic()
         result = _optimized(graph, user, asked, tracer)
-        if foreign := _not_implied(result, implied):
-            result = _optimized(graph, user.with_relations(foreign), asked, tracer)
-        result = _without_wrapping(result, user, asked, tracer)
+        foreign, later = _not_implied(result, implied), _later(asked, started)
+        if foreign and later is None:
+            result = _noted(result, tracer, "no time was left to use what another model implied")
+        elif foreign and later is not None:
+            user, inner = user.with_relations(foreign), Tracer(tracer.on_stage, tracer.keep_events)
+            result = _told(_optimized(graph, user, later, inner), tracer, inner)
+        result = _without_wrapping(result, user, _later(asked, started), tracer)
         return replace(result, functions=functions)
 
 
-def _without_wrapping(result: Result, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
-    """The result with checks that starts of windows do not wrap, where it costs less with them."""
+def _later(asked: _Asked, started: float) -> _Asked | None:
+    """What is asked, in the time that is left; None where that is less than what was spent, as another try would."""
+    spent = time.monotonic() - started
+    if asked.limits.seconds is None:
+        return asked
+    left = asked.limits.seconds - spent
+    return None if left < spent else replace(asked, limits=replace(asked.limits, seconds=left))
+
+
+def _without_wrapping(result: Result, user: Facts, asked: _Asked | None, tracer: Tracer) -> Result:
+    """The result with checks that starts of windows do not wrap, where it costs less with them; itself where there is
+    no time to ask."""
+    if asked is None or result.report.status != "saturated":
+        return result
     inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
-    bounds = [each for each in dict.fromkeys(bounds_of_starts(result.optimized)) if each.symbols() <= inputs]
-    if not bounds or result.report.status != "saturated":
+    found = dict.fromkeys(islice(bounds_of_starts(result.optimized), _MOST_STARTS))
+    bounds = [each for each in found if each.symbols() <= inputs]
+    if not bounds:
         return result
     inner = Tracer(tracer.on_stage, tracer.keep_events)
     try:
@@ -279,10 +301,7 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         if found is None:
             break
         if left is not None and left < spent:
-            note = "no time was left to optimize the part of it that did not grow"
-            tracer.note(note)
-            notes = (*result.report.notes, note)
-            return replace(result, report=result.report.model_copy(update={"notes": notes}))
+            return _noted(result, tracer, "no time was left to optimize the part of it that did not grow")
         (read, places), inner = found, Tracer(tracer.on_stage, tracer.keep_events)
         try:
             again, larger = _once(read, user, replace(asked, limits=replace(limits, seconds=left)), inner)
@@ -292,6 +311,13 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         if larger is None and again.graph is not read and measure.gains(measure.of(read), measure.of(again.graph)):
             return _taken(again, places, tracer, inner)
     return result
+
+
+def _noted(result: Result, tracer: Tracer, note: str) -> Result:
+    """A result with one more note."""
+    tracer.note(note)
+    notes = (*result.report.notes, note)
+    return replace(result, report=result.report.model_copy(update={"notes": notes}))
 
 
 def _taken(result: Result, left: Sequence[str], tracer: Tracer, inner: Tracer) -> Result:
@@ -327,7 +353,8 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
-    graph = without_decided(graph, known)
+    with suppress(LimitReached), holding(deadlines.half(float("inf")).rules):
+        graph = without_decided(graph, known)
     job = Job(
         graph,
         known,

@@ -77,7 +77,7 @@ def _shape_functions(graph: Graph, done: Optimized) -> Iterator[ShapeFunctionRow
         stands = [made.get(done.outcome.standing.get(value, value)) for value in op.results]
         yield ShapeFunctionRow(
             op=op.name,
-            value=f"%{op.results[0].name}",
+            value=f"%{op.results[0].name}" if op.results else "",
             location=str(op.location),
             gives=tuple(str(value.type) for value in op.results),
             simplified=tuple(_simplified(value.type, done) for value in op.results),

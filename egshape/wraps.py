@@ -9,12 +9,15 @@ from collections.abc import Iterator
 
 from egshape.dims import Dim, const
 from egshape.facts import Relation
-from egshape.ir.types import integer_range, is_integer
+from egshape.ir.types import integer_range
 from egshape.ops import REGISTRY
 from egshape.pipeline import Optimized
 
 _WINDOWS = "indexing"
 """The family of ops that take windows at starts."""
+
+_SIZES = ("i32", "i64")
+"""Dtypes of sizes. Those of other ones wrap on purpose, at sizes that a model may well have."""
 
 
 def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
@@ -27,7 +30,7 @@ def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
                 continue
             for value in op.operands:
                 elements = scope.elements.get(value)
-                if elements is None or not is_integer(value.type.dtype):
+                if elements is None or value.type.dtype not in _SIZES:
                     continue
                 most = const(integer_range(value.type.dtype)[1])
                 for size in elements.reshape(-1):

@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
 
 import egshape
+from egshape import branches
+from egshape.branches import without_decided
 from egshape.errors import EgshapeError
 from egshape.frontends.stablehlo import read
 from egshape.ir.graph import Graph
@@ -141,3 +143,69 @@ def test_branches_that_give_other_sizes_have_a_joint_fact(tmp_path: object) -> N
     for flag, sizes in ((True, (5, 6)), (False, (10, 12))):
         arrays = (np.ones(5, "f"), np.ones(10, "f"), np.array(flag), np.ones(3, "f"))
         assert tuple(each.size for each in interpret(again, arrays)) == sizes
+
+
+SAME_NAMES = """graph g(%x: f32[n], %p: i32[1]) {
+  symbols n = size(%x, 0), u = size(%6, 0), w = size(%12, 0)
+  %n: i32[] = dims() {elements=<n>, shape=[], dtype=i32}
+  %c4: i32[] = constant() {value=i32[]{4}}
+  %q: i1[] = compare(%n, %c4) {direction=EQ, kind=SIGNED}
+  %f: f32[] = constant() {value=f32[]{1.0}}
+  %6: f32[u] = if(%q) () {
+    symbols s = element(%pp, 0)
+    %pp: i32[1] = add(%p, %p)
+    %b: f32[s] = broadcast_in_dim(%f) {dims=[], shape=<s>}
+    return %b
+  } () {
+    return %x
+  }
+  %12: f32[w] = if(%q) () {
+    symbols s = element(%pq, 0)
+    %pq: i32[1] = multiply(%p, %p)
+    %10: f32[s] = broadcast_in_dim(%f) {dims=[], shape=<s>}
+    return %10
+  } () {
+    return %x
+  }
+  return %6 as one, %12 as other
+}
+"""
+
+RANKED = """graph g(%x: f32[n]) {
+  symbols n = size(%x, 0), k = size(%b, 0)
+  %n: i32[] = dims() {elements=<n>, shape=[], dtype=i32}
+  %c4: i32[] = constant() {value=i32[]{4}}
+  %q: i1[] = compare(%n, %c4) {direction=EQ, kind=SIGNED}
+  %v: f32[*] = if(%q) () {
+    %p: f32[1, n] = reshape(%x) {shape=<1, n>}
+    return %p
+  } () {
+    %p2: f32[*] = host_call(%x) {target="f", call=(python, ""), dtypes=(f32,), ranks=[-1], sizes=[]}
+    return %p2
+  }
+  %a: f32[*], %b: i64[k] = host_call(%v) {target="g", call=(python, ""), dtypes=(f32, i64), ranks=[-1, 1], sizes=<-1>}
+  return %a as a, %b as b
+}
+"""
+
+
+def test_symbols_of_two_regions_may_have_one_name() -> None:
+    graph = egshape.load(SAME_NAMES.encode(), format="egs")
+    result = egshape.optimize(graph, assume="n == 4")
+    assert result.report.status == "saturated", result.report.notes
+    assert "if" not in names(result.graph)
+    found = interpret(result.graph, [np.ones(4, np.float32), np.array([3], np.int32)])
+    assert [array.shape for array in found] == [(6,), (9,)]
+
+
+def test_what_follows_keeps_the_sizes_that_it_has() -> None:
+    graph = egshape.load(RANKED.encode(), format="egs")
+    taken = without_decided(graph, egshape.Facts.parse("n == 4"))
+    assert "if" not in names(taken)
+    assert {each.name for each in taken.body.symbols} == {"n", "k"}
+
+
+def test_a_new_symbol_has_a_name_of_its_own() -> None:
+    graph = egshape.load(RANKED.encode(), format="egs")
+    table = branches._Taken(graph, egshape.Facts())
+    assert [table.fresh("n"), table.fresh("n"), table.fresh("new")] == ["n_1", "n_2", "new"]

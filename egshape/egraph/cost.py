@@ -126,7 +126,7 @@ class CostModel:
         if known is None:
             env = {name: self._likely.get(name, DEFAULT_LIKELY) for name in dim.symbols()}
             try:
-                known = float(max(dim.evaluate(env), 0))
+                known = float(min(max(dim.evaluate(env), 0), MAX_BYTES))
             except EgshapeError:
                 known = float(DEFAULT_LIKELY)
             self._sizes[dim.id] = known

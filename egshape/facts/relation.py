@@ -126,7 +126,8 @@ class Relation:
             return (self,)
         found = [each for each in factors(difference) if not is_positive(each) and not is_positive(-each)]
         divisors = {*self.lhs.divisors_maybe_zero(), *self.rhs.divisors_maybe_zero()}
-        if not found or found == [difference] or divisors != set(difference.divisors_maybe_zero()):
+        left = {divisor for each in found for divisor in each.divisors_maybe_zero()}
+        if not found or found == [difference] or left != divisors:  # it has no value where a divisor is 0
             return (self,)
         plain = dict.fromkeys(_equal_to_zero(each) for each in found)
         return tuple(sorted(plain, key=_of_two_first))

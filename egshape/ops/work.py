@@ -41,9 +41,9 @@ def steps(op: Op, registry: Registry) -> Steps:
 
 def of_step(op: Op, registry: Registry) -> Counter[Effort]:
     """What a step of an op is: how often it does something of each kind. Nothing for an op whose regions are programs,
-    which run by themselves."""
+    which run by themselves, and for one without results."""
     decl = registry[op.name]
-    if decl.nested:
+    if decl.nested or not op.results:
         return Counter()
     if op.regions:
         return sum((_of_region(region, registry) for region in op.regions), Counter())

@@ -31,10 +31,11 @@ def nested(block: Block) -> frozenset[Op]:
 
 
 def _follow(block: Block, seen: dict[Value, frozenset[Op]], found: set[Op]) -> None:
-    """Note for each value the windows that it may come from."""
+    """Note for each value the last windows that it may come from: those behind them are found with them."""
 
     def origins(values: Iterable[Value]) -> frozenset[Op]:
-        return frozenset().union(*(seen.get(value, ()) for value in values))
+        each, *others = {id(known): known for value in values if (known := seen.get(value))}.values() or (frozenset(),)
+        return each.union(*others) if others else each
 
     for op in block.ops:
         data = _data(op)
@@ -42,7 +43,7 @@ def _follow(block: Block, seen: dict[Value, frozenset[Op]], found: set[Op]) -> N
             behind = origins(data)
             if behind:
                 found |= {op, *behind}
-            seen[op.result] = behind | {op}
+            seen[op.result] = frozenset((op,))
         elif REGISTRY[op.name].family in _MOVES:
             seen.update(dict.fromkeys(op.results, origins(op.operands)))
         elif op.regions:

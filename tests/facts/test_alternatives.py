@@ -78,3 +78,9 @@ def test_what_cancels_is_not_lost() -> None:
     whole = Relation("==", k * n + n // m, n // m)
     assert whole.alternatives() == (whole,)
     assert Relation("==", k * n, const(0)).alternatives() != ()
+
+
+@pytest.mark.parametrize("text", ["(n//m + 1)*k == 0", "(n//m + 1)*(k - 1)*k == 0"])
+def test_a_division_stays_though_its_factor_is_never_0(text: str) -> None:
+    whole = relation(text)
+    assert whole.alternatives() == (whole,)

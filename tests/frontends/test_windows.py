@@ -80,3 +80,28 @@ def test_a_part_of_a_concatenation(part: int) -> None:
     assert moves(result) == {}
     assert len([op for op in result.graph.ops if op.name == "check"]) <= 4
     check(fn, result, (3, 2), (4, 2), (5, 2))
+
+
+NARROW = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>, %z: tensor<1xf32>) -> tensor<1xf32> {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %m = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %p = stablehlo.convert %n : (tensor<i32>) -> tensor<DTYPE>
+  %q = stablehlo.convert %m : (tensor<i32>) -> tensor<DTYPE>
+  %s = stablehlo.add %p, %q : tensor<DTYPE>
+  %i = stablehlo.reshape %s : (tensor<DTYPE>) -> tensor<1xDTYPE>
+  %a = stablehlo.concatenate %x, %y, %z, dim = 0
+    : (tensor<?xf32>, tensor<?xf32>, tensor<1xf32>) -> tensor<?xf32>
+  %w = "stablehlo.gather"(%a, %i) {slice_sizes = array<i64: 1>,
+    dimension_numbers = #stablehlo.gather<offset_dims = [0], start_index_map = [0]>}
+    : (tensor<?xf32>, tensor<1xDTYPE>) -> tensor<1xf32>
+  return %w : tensor<1xf32>
+}"""
+
+
+@pytest.mark.parametrize(("dtype", "moved"), [("i8", True), ("ui8", True), ("i32", False)])
+def test_starts_of_few_bits_wrap_where_they_did(dtype: str, moved: bool) -> None:
+    result = egshape.optimize(NARROW.replace("DTYPE", dtype).encode())
+    assert bool(moves(result)) is moved
+    arrays = [np.arange(size, dtype=np.float32) for size in (200, 60, 1)]
+    (found,) = api.run(result.graph, arrays)
+    assert found.tolist() == ([4.0] if moved else [0.0])

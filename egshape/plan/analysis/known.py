@@ -40,19 +40,22 @@ class Known:
         self._context: Context | None = None
         self._bounds: dict[str, Bounds] | None = None
         self._same: dict[str, Dim] | None = None
-        self._questions = QUESTIONS
+        self._names = set[str]()
+        self._questions = iter(range(QUESTIONS))
 
     def copy(self) -> Known:
         """The same for a region: what is checked there holds only there."""
         new = Known(self.level)
         new._relations = dict(self._relations)
-        new._questions = self._questions
+        new._names = set(self._names)
+        new._questions = self._questions  # of all regions together
         return new
 
     def checked(self, relation: Relation) -> None:
         """A relation that holds from here on, because a step has checked it."""
         if relation not in self._relations:
             self._relations[relation] = None
+            self._names |= relation.symbols()
             self._bounds = self._same = None
             if self._context is not None:
                 with suppress(Contradiction):  # then no step from here on runs
@@ -79,9 +82,8 @@ class Known:
         asked = _rejoined(relation)
         if relation in self._relations or self._joins(asked):
             return True
-        if self._questions == 0 or not any(relation.symbols() & each.symbols() for each in self._relations):
+        if self._names.isdisjoint(relation.symbols()) or next(self._questions, None) is None:
             return False
-        self._questions -= 1
         return self._known().decide(asked) == "proved"
 
     def _joins(self, relation: Relation) -> bool:
