@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product, relu
+from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, mod, product, relu
 from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
@@ -90,14 +90,14 @@ def _fits(s: Scope) -> str:
 
 def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
     """Where the window of a pool is larger than the padded axis, by less than a stride, there is still one window (the
-    division of ONNX's size rule truncates): padding behind makes room for it. By more there is none, which is an
-    error, and so is an axis of no elements; at a stride of 1 there is none where one element is missing."""
+    division of ONNX's size rule truncates), and by less than two there is none: padding behind makes room for what is
+    missing of a whole stride. By more is an error, and so is an axis of no elements."""
     flat = list(windows.padding)
     rows = zip(sizes, windows.padded(sizes), windows.extent, windows.strides, strict=True)
     for axis, (size, padded, reach, step) in enumerate(rows):
         if s.decide("<=", reach, padded) is not True:
-            s.need(Relation("<=", reach, padded + max(step - 1, 1), _fits(s)))
-            flat[2 * axis + 1] = flat[2 * axis + 1] + (relu(reach - padded) if step > 1 else _ZERO)
+            s.need(Relation("<=", reach, padded + (2 * step - 1), _fits(s)))
+            flat[2 * axis + 1] = flat[2 * axis + 1] + mod(relu(reach - padded), const(step))
         s.need(Relation("<=", _ONE, size, f"{s.label}: an axis of no elements has no windows"))
     return Windows(windows.kernel, windows.strides, windows.dilations, tuple(flat))
 
