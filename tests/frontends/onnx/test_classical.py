@@ -87,6 +87,7 @@ def test_trees_of_doubles() -> None:
         ["x"],
         ["y"],
         domain="ai.onnx.ml",
+        n_targets=1,
         tree_roots=[0],
         nodes_featureids=[1],
         nodes_modes=helper.make_tensor("modes", TensorProto.UINT8, [1], [0]),
