@@ -18,7 +18,7 @@ import numpy as np
 
 from egshape.egraph.process import Allowance, Process, Spare, WorkerLost
 from egshape.errors import EgshapeError, EngineFault
-from egshape.limits import held
+from egshape.limits import held, holding
 from egshape.ops.host import resolve, run_here
 
 LARGEST_MB = 64
@@ -69,14 +69,20 @@ def prepare_for(calls: Iterable[tuple[str, str]]) -> None:
 
 def prepare(*modules: str) -> None:
     """Start a guest that imports ``modules`` while other work goes on here."""
-    _SPARE.prepare()
-    guest = _SPARE.take()
     try:
+        guest = _SPARE.take()
         guest.send(("load", modules))
         guest.answer_later()
-    except WorkerLost:
+    except (WorkerLost, OSError):  # missed when it is needed
         return
     _SPARE.give(guest)
+
+
+def _started() -> _Guest:
+    try:
+        return _SPARE.take()
+    except OSError as error:
+        raise GuestLost("", f"it cannot be started: {error}") from None
 
 
 class Host:
@@ -103,7 +109,7 @@ class Host:
         if self.crashed >= _CRASHES:
             raise GuestLost("", "it crashed too often")
         if self._guest is None:
-            self._guest = _SPARE.take()
+            self._guest = _started()
         until, memory_mb = held()
         try:
             self._guest.send(request)
@@ -159,13 +165,16 @@ def _resolve_all(calls: Sequence[tuple[str, str]]) -> None:
             resolve(call)
 
 
-def run_call(lent: Host, call: tuple[str, str], operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+def run_call(
+    lent: Host, call: tuple[str, str], operands: Sequence[np.ndarray], until: float = float("inf")
+) -> Sequence[np.ndarray]:
     """The results of a host call, in the guest; here where only this process has its function (an op that the user
-    registered). Raises EgshapeError as the call does, GuestLost."""
+    registered). ``until``: a `time.monotonic()` value. Raises EgshapeError as the call does, GuestLost."""
     if call[0] in _NUMPY:
         return run_here(call, operands)
     try:
-        found: Sequence[np.ndarray] = lent.call(_run, call, list(operands))
+        with holding(until):
+            found: Sequence[np.ndarray] = lent.call(_run, call, list(operands))
     except EgshapeError as error:
         if error.code != _MISSING:
             raise

@@ -102,8 +102,8 @@ def compare(
     if reason:
         return Verdict(skipped=reason)
     try:
-        with _foreign(original):
-            return _compared(original, optimized, facts, time.monotonic() + seconds, tolerance)
+        with _foreign(original, seconds) as deadline:
+            return _compared(original, optimized, facts, deadline, tolerance)
     except GuestLost as lost:
         return Verdict(skipped=lost_guest(lost))
 
@@ -146,16 +146,18 @@ def _compared(original: Graph, optimized: Graph, facts: Facts, deadline: float, 
 
 
 @contextmanager
-def _foreign(graph: Graph) -> Iterator[None]:
-    """Host calls that are made inside run in a guest; it is ready before time is counted."""
+def _foreign(graph: Graph, seconds: float) -> Iterator[float]:
+    """Gives when so many seconds are over. Host calls that are made inside run in a guest, which is ready before time is
+    counted, and killed when it is over."""
     calls = {op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     if not calls:
-        yield
+        yield time.monotonic() + seconds
         return
     with host() as lent:
         ready(lent, calls)
-        with running_by(partial(run_call, lent)):
-            yield
+        deadline = time.monotonic() + seconds
+        with running_by(partial(run_call, lent, until=deadline)):
+            yield deadline
 
 
 def lost_guest(lost: GuestLost) -> str:
@@ -269,8 +271,8 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
 def rejects(graph: Graph, arrays: Sequence[np.ndarray], seconds: float = 2.0) -> bool:
     """Whether a program itself does not admit these inputs, as far as a short run tells."""
     try:
-        with _foreign(graph):
-            return isinstance(_run(graph, arrays, time.monotonic() + seconds).error, CheckFailed)
+        with _foreign(graph, seconds) as deadline:
+            return isinstance(_run(graph, arrays, deadline).error, CheckFailed)
     except (GuestLost, _Inconclusive):
         return False
 

@@ -138,6 +138,7 @@ def for_each_sizes(program: str | bytes, name: str) -> Run:
         if found is None:
             if len(made) >= _MOST:
                 made.clear()
+                folded.clear()
             context = hlo.make_ir_context()
             with context, hlo.ir.Location.unknown(context):
                 static = _static_module(hlo, context, program, arrays, name)

@@ -118,7 +118,9 @@ def compile(
     if emit is None and name is not None:
         raise EgshapeError("--name goes with --emit c", hint="leave it out", code="usage")
     if emit is not None and output.suffix == ".h" and not output.is_dir():
-        output, name = output.parent, name or output.stem
+        if name is not None and name != output.stem:
+            raise EgshapeError(f"-o {output} and --name {name} are two names", hint="leave --name out", code="usage")
+        output, name = output.parent, output.stem
     if emit is None:
         check_target(output, model=False, source=model)
     if no_optimize and (assume or facts or likely or rules or versions or share_layers):

@@ -61,16 +61,22 @@ class Process:
         """Answers that nobody waits for."""
         ours, theirs = socket.socketpair()
         life_end, self._life = os.pipe()
-        self._process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(life_end)],
-            stdin=subprocess.DEVNULL,
-            stdout=self._words,
-            stderr=self._words,
-            pass_fds=(*kept, theirs.fileno(), life_end),
-            start_new_session=True,
-        )
-        theirs.close()
-        os.close(life_end)
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(life_end)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._words,
+                stderr=self._words,
+                pass_fds=(*kept, theirs.fileno(), life_end),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._life)
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(life_end)
         self._socket = ours
         self.pid = self._process.pid
         self._end = weakref.finalize(self, _end, self._process, ours, self._life, self._words, os.getpid())
@@ -118,6 +124,12 @@ class Process:
         except BaseException:  # Ctrl-C in the middle of an answer: what comes next would be read wrong
             self.kill()
             raise
+
+    def forget_words(self) -> None:
+        """Forget what the process wrote: its next user is told of its own words only."""
+        with suppress(OSError, ValueError):
+            os.ftruncate(self._words.fileno(), 0)
+            os.lseek(self._words.fileno(), 0, os.SEEK_SET)  # the process writes at the same place
 
     def kill(self) -> None:
         """End the process."""
@@ -227,6 +239,7 @@ class Spare(Generic[Kind]):
 
     def give(self, process: Kind) -> None:
         """Let a process wait for the next user; it is ended where another one waits."""
+        process.forget_words()
         with self._lock:
             if self._waiting is None and process.usable:
                 self._waiting = process

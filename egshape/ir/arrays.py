@@ -16,6 +16,8 @@ def bits(array: np.ndarray) -> np.ndarray:
 def is_splat(array: np.ndarray) -> bool:
     """Whether all elements have the same bits."""
     rows = bits(array)
+    if rows.shape[1] in (2, 4, 8):  # some times faster than byte by byte
+        rows = rows.view(f"u{rows.shape[1]}")
     few = rows[:: max(1, len(rows) // 64)]
     return bool((few == rows[:1]).all()) and (len(few) == len(rows) or bool((rows == rows[:1]).all()))
 

@@ -35,9 +35,9 @@ def _rows(x: Value) -> Dim:
     return x.type.dims[0] if x.type.rank > 1 else const(1)
 
 
-def _table(columns: Callable[[Node], int]) -> Contract:
-    """A row of numbers for each row."""
-    return lambda node, x: [("f32", (_rows(x), const(columns(node))))]
+def _table(columns: Callable[[Node], int], dtype: str = "f32") -> Contract:
+    """A row of numbers for each row; with "" for the dtype they are as the operand's."""
+    return lambda node, x: [(dtype or x.type.dtype, (_rows(x), const(columns(node))))]
 
 
 def _classifier(numbers: str, scored: bool) -> Contract:
@@ -59,7 +59,7 @@ _CONTRACTS: Mapping[str, Contract] = {
     "FeatureVectorizer": _table(lambda node: sum(node.ints("inputdimensions", ()))),
     "LinearRegressor": _table(lambda node: int(node.int("targets", 1))),
     "SVMRegressor": _table(lambda node: 1),
-    "TreeEnsemble": _table(lambda node: int(node.int("n_targets", 1))),
+    "TreeEnsemble": _table(lambda node: int(node.int("n_targets", 1)), ""),
     "TreeEnsembleRegressor": _table(lambda node: int(node.int("n_targets", 1))),
     "TreeEnsembleClassifier": _classifier("classlabels_int64s", scored=True),
     "SVMClassifier": _classifier("classlabels_ints", scored=False),

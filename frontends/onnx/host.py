@@ -147,6 +147,7 @@ def element_types(model: bytes) -> list[str]:
         return []
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     try:
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception:  # the runtime's errors have no common class

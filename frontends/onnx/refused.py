@@ -19,6 +19,7 @@ from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.convert import graph_of
 from egshape.frontends.onnx.emit_ops import BINARY, COMPARE
 from egshape.frontends.onnx.files import Model
+from egshape.frontends.onnx.ops.windows import NOT_ENFORCED
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Block, Graph, Op, relation_of
 from egshape.ir.types import dtype_name
@@ -66,7 +67,7 @@ def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -
     for op in _always(found.body):
         if titles.get(str(op.location)) in ENFORCED:
             for relation in _asked(op):
-                if relation.symbols() <= names.keys():
+                if relation.symbols() <= names.keys() and not relation.source.endswith(NOT_ENFORCED):
                     known.learn(relation.substitute(names))
     return known
 

@@ -41,6 +41,12 @@ def test_a_folder_of_models(tmp_path: Path) -> None:
     assert {each.name for each in (tmp_path / "c").glob("*.*")} >= {"one.h", "two.h", "libone.so", "libtwo.so"}
 
 
+def test_two_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, _ = models(tmp_path)
+    assert main(["compile", one, "--emit", "c", "-o", str(tmp_path / "a.h"), "--name", "b"]) == 2
+    assert "two names" in capsys.readouterr().err
+
+
 def test_where_many_go() -> None:
     c = {"emit": Emit.c, "name": None}
     assert compiled_as(Path("in/a-b.onnx"), c) == Path("in/a_b.h")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from egshape import guest
+from egshape.egraph.process import Process, Spare
 from egshape.errors import EgshapeError
 from egshape.facts import Facts
 from egshape.guest import GuestLost, host, run_call
@@ -73,6 +74,48 @@ def test_the_limits_that_hold_here_hold_for_it() -> None:
     assert lost.value.limit == "memory_mb"
 
 
+def test_a_comparison_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(lent: guest.Host, call: object, operands: object, until: float) -> object:
+        with holding(until):
+            return lent.call(time.sleep, 60)
+
+    monkeypatch.setattr("egshape.validate.run_call", slow)
+    monkeypatch.setattr("egshape.validate.unresolved", lambda call: "")
+    monkeypatch.setattr("egshape.validate.ready", lambda lent, calls: None)
+    graph = calling(call_of("torch", b"{}"), "torch.op")
+    assert "the limit of seconds" in compare(graph, graph, Facts(), seconds=0.3).skipped
+
+
+def test_a_guest_that_cannot_start_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no() -> guest._Guest:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(guest, "_SPARE", Spare(no))
+    guest.prepare("json")
+    with host() as lent, pytest.raises(GuestLost) as lost:
+        lent.call(len, "ab")
+    assert "no more processes" in lost.value.last_words
+
+
+def test_nothing_is_left_of_a_process_that_does_not_start() -> None:
+    open_before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(OSError, match="no/such"):
+            Process(["/no/such/program"])
+    assert len(os.listdir("/proc/self/fd")) <= open_before
+
+
+def test_words_are_of_one_user() -> None:
+    with host() as lent:
+        lent.call(os.system, "echo one >&2")
+        first = lent.call(os.getpid)
+    with host() as lent, pytest.raises(GuestLost) as lost:
+        assert lent.call(os.getpid) == first
+        lent.call(os.system, "echo two >&2")
+        lent.call(os.abort)
+    assert lost.value.last_words == "two"
+
+
 def test_a_prepared_guest_answers() -> None:
     guest.prepare("json", "no.such.module")
     with host() as lent:
@@ -102,7 +145,7 @@ def test_a_call_of_torch_is_compared() -> None:
 
 
 def test_a_guest_that_is_killed_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(lent: guest.Host, call: tuple[str, str], operands: object) -> object:
+    def killed(lent: guest.Host, call: tuple[str, str], operands: object, until: float) -> object:
         return lent.call(os.kill, lent.call(os.getpid), signal.SIGSEGV)
 
     monkeypatch.setattr("egshape.validate.run_call", killed)

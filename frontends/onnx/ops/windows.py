@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product, relu
+from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, mod, product, relu
 from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
@@ -24,6 +24,9 @@ from egshape.ops.contraction import summed_in
 from egshape.ops.kinds import comparison
 
 _ZERO, _ONE = const(0), const(1)
+
+NOT_ENFORCED = "an axis of no elements has no transpose"
+"""What the lowering of ConvTranspose asks, and ONNX Runtime does not: it gives what is left of a stride."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,14 @@ def _fits(s: Scope) -> str:
 
 def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
     """Where the window of a pool is larger than the padded axis, by less than a stride, there is still one window (the
-    division of ONNX's size rule truncates): padding behind makes room for it. By more there is none, which is an
-    error, and so is an axis of no elements; at a stride of 1 there is none where one element is missing."""
+    division of ONNX's size rule truncates), and by less than two there is none: padding behind makes room for what is
+    missing of a whole stride. By more is an error, and so is an axis of no elements."""
     flat = list(windows.padding)
     rows = zip(sizes, windows.padded(sizes), windows.extent, windows.strides, strict=True)
     for axis, (size, padded, reach, step) in enumerate(rows):
         if s.decide("<=", reach, padded) is not True:
-            s.need(Relation("<=", reach, padded + max(step - 1, 1), _fits(s)))
-            flat[2 * axis + 1] = flat[2 * axis + 1] + (relu(reach - padded) if step > 1 else _ZERO)
+            s.need(Relation("<=", reach, padded + (2 * step - 1), _fits(s)))
+            flat[2 * axis + 1] = flat[2 * axis + 1] + mod(relu(reach - padded), const(step))
         s.need(Relation("<=", _ONE, size, f"{s.label}: an axis of no elements has no windows"))
     return Windows(windows.kernel, windows.strides, windows.dilations, tuple(flat))
 
@@ -163,7 +166,7 @@ def conv_transpose(s: Scope, node: Node, x: Value, w: Value, bias: Value | None 
         total = (size - 1) * strides[axis] + more[axis] + extent[axis] - pads[2 * axis] - pads[2 * axis + 1]
         s.need(Relation("<=", _ONE, total, f"{s.label}: the result has elements"))
         if strides[axis] > 1:  # of none, runtimes make what is left of a stride
-            s.need(Relation("<=", _ONE, size, f"{s.label}: an axis of no elements"))
+            s.need(Relation("<=", _ONE, size, f"{s.label}: {NOT_ENFORCED}"))
     kernel = _turned(s, w, groups)
     windows = Windows(w.type.dims[2:], (1,) * count, dilations, tuple(flat))
     return convolve(s, x, kernel, windows, groups, bias, spread=strides)

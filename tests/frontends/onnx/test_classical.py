@@ -9,7 +9,7 @@ pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
 pytest.importorskip("onnxruntime", reason="compared with ONNX Runtime")
 
 import onnxruntime as ort
-from onnx import TypeProto, helper
+from onnx import TensorProto, TypeProto, helper
 
 import egshape
 from egshape import api
@@ -79,3 +79,29 @@ def test_as_onnx_runtime(name: str) -> None:
                 assert np.array_equal(one, two) or np.allclose(one, two)
     notes = egshape.optimize(read).report.notes
     assert f"ai.onnx.ml.{name} has no lowering: it is called in ONNX Runtime" in notes
+
+
+def test_trees_of_doubles() -> None:
+    node = helper.make_node(
+        "TreeEnsemble",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        tree_roots=[0],
+        nodes_featureids=[1],
+        nodes_modes=helper.make_tensor("modes", TensorProto.UINT8, [1], [0]),
+        nodes_splits=helper.make_tensor("splits", TensorProto.DOUBLE, [1], [0.5]),
+        nodes_truenodeids=[0],
+        nodes_falsenodeids=[1],
+        nodes_trueleafs=[1],
+        nodes_falseleafs=[1],
+        leaf_targetids=[0, 0],
+        leaf_weights=helper.make_tensor("weights", TensorProto.DOUBLE, [2], [1.0, 1 / 3]),
+    )
+    inputs = [helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["n", 3])]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_value_info("y", TypeProto())])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 5)]
+    read = egshape.load(helper.make_model(graph, opset_imports=imports, ir_version=10))
+    (found,) = api.run(read, [np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])])
+    assert found.dtype == np.float64 and found.tolist() == [[1.0], [1 / 3]]

@@ -32,7 +32,17 @@ CASES = {
     "conv-transpose": (N("ConvTranspose", ["x", "w"], ["y"], pads=[1, 1]), W),
     "max-pool": (N("MaxPool", ["x"], ["y"], **POOL), {}),
     "max-pool-padded": (N("MaxPool", ["x"], ["y"], **POOL, pads=[1, 1], strides=[2]), {}),
+    "max-pool-stride": (N("MaxPool", ["x"], ["y"], kernel_shape=[5], strides=[3]), {}),
+    "max-pool-valid": (N("MaxPool", ["x"], ["y"], kernel_shape=[5], strides=[2], auto_pad="VALID"), {}),
+    "max-pool-ceil": (N("MaxPool", ["x"], ["y"], kernel_shape=[5], strides=[2], ceil_mode=1), {}),
+    "max-pool-dilated": (N("MaxPool", ["x"], ["y"], kernel_shape=[3], dilations=[3], strides=[2]), {}),
+    "average-pool-stride": (
+        N("AveragePool", ["x"], ["y"], kernel_shape=[6], strides=[2], pads=[1, 0], count_include_pad=1),
+        {},
+    ),
+    "average-pool-ceil": (N("AveragePool", ["x"], ["y"], kernel_shape=[5], strides=[2], ceil_mode=1), {}),
     "average-pool": (N("AveragePool", ["x"], ["y"], **POOL, pads=[1, 1]), {}),
+    "lp-pool-stride": (N("LpPool", ["x"], ["y"], kernel_shape=[5], strides=[3]), {}),
     "lp-pool": (N("LpPool", ["x"], ["y"], **POOL), {}),
 }
 
