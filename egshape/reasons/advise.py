@@ -23,7 +23,6 @@ from egshape.optimizing import Result, optimize
 from egshape.pipeline import entry_facts
 from egshape.reasons.replay import Key, key_of
 from egshape.report import AdviceRow, AdviceTable
-from egshape.wraps import bounds_of_starts
 
 TRIALS = 40
 SECONDS = 30.0
@@ -232,7 +231,6 @@ def candidates(result: Result) -> Iterator[Relation]:
     equal = [fact for shapes in _meeting(result.source) for fact in _pairs(shapes)]
     for fact in (
         *from_checks(result),
-        *bounds_of_starts(result.optimized),
         *equal,
         *_multiples(result.source),
         *_not_one(result),

@@ -194,17 +194,3 @@ def test_a_size_that_meets_a_number() -> None:
       return %0 as out
     }"""
     assert "n == 24" in {each.fact for each in advise(egshape.load(text.encode(), "egs"))}
-
-
-def test_a_start_that_may_wrap() -> None:
-    jax = pytest.importorskip("jax")
-    from jax import export
-    from jax import numpy as jnp
-
-    def last(x, y, z):  # type: ignore[no-untyped-def]
-        return jnp.concatenate([x, y, z])[x.shape[0] + y.shape[0] :]
-
-    scope = export.SymbolicScope()
-    sizes = [jax.ShapeDtypeStruct(export.symbolic_shape(name, scope=scope), jnp.float32) for name in "abc"]
-    found = advise(egshape.load(export.export(jax.jit(last))(*sizes)))
-    assert found[0].fact == "a + b <= 2147483647"
