@@ -382,6 +382,7 @@ ASKED = {
     },  # follows a size through the vectors that shape code makes of it
     "egshape.egraph.twins": {"reduce"},  # counts what is true of a mask
     "egshape.reasons.advise": {"reshape"},  # what a reshape splits is worth a question
+    "egshape.rulebook.trial.promises": {"gather"},  # its indices are said to be sorted
     "egshape.rulebook.trial.mutate": {"broadcast_in_dim", "reshape"},  # mends the sizes that these state
     "egshape.validate": {"custom_call", "host_call", "host_effect"},  # says why a call is not tried
 }

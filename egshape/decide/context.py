@@ -277,11 +277,9 @@ class Context:
         world.normal(relation.rhs - relation.lhs)
         if relation.kind in ("<=", "<"):
             slack = dim if relation.kind == "<=" else dim - 1
-            if not may_fail and (world.nonnegative(slack) or nonnegative_by_remainders(slack, world.at_least)):
+            if not may_fail and self._nonnegative(slack):
                 return Verdict("proved", INTERVAL, world.used)
-            if not may_hold and (
-                world.nonnegative(-slack - 1) or nonnegative_by_remainders(-slack - 1, world.at_least)
-            ):
+            if not may_hold and self._nonnegative(-slack - 1):
                 return Verdict("refuted", INTERVAL, world.used)
             return None
         apart: Answer = "refuted" if relation.kind == "==" else "proved"
@@ -292,7 +290,7 @@ class Context:
         return None
 
     def _nonnegative(self, dim: Dim) -> bool:
-        return self._world.nonnegative(dim) or nonnegative_by_remainders(dim, self._world.at_least)
+        return self._world.nonnegative(dim) or nonnegative_by_remainders(dim)
 
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:
         """(true, false) at some admitted sizes among a few."""

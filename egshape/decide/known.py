@@ -238,15 +238,17 @@ class Known(Forms):
         return self.nonnegative(dim - number if number else dim)
 
     def with_one_division(self, dim: Dim) -> Dim:
-        """A size in normal form with ``((i//j) + r)//k`` as ``(i + j*r)//(j*k)``, where j and k are known to be >= 1: a
-        form that questions compare, and that no size is given in (``size.floordiv/nested``)."""
+        """A size in normal form with ``((i//j) + r)//k`` as ``(i + j*r)//(j*k)``, where j and k are known to be >= 1 and
+        not both numbers: a form to compare, in which no size is given (``size.floordiv/nested``)."""
         return dim.map_atoms(self._one_division)
 
     def _one_division(self, atom: Atom) -> Dim:
         if isinstance(atom, FloorDiv):
             for mono, c in atom.num.terms:
                 inner = mono[0][0] if c == 1 and len(mono) == 1 and mono[0][1] == 1 else None
-                if isinstance(inner, FloorDiv) and self.at_least(inner.den, 1) and self.at_least(atom.den, 1):
+                if not isinstance(inner, FloorDiv) or None not in (inner.den.const, atom.den.const):
+                    continue
+                if self.at_least(inner.den, 1) and self.at_least(atom.den, 1):
                     num = inner.num + inner.den * (atom.num - of_atom(inner))
                     return self.with_one_division(self.floordiv(num, inner.den * atom.den))
         return of_atom(atom)

@@ -4,19 +4,20 @@ Written out, ``(a % n)*(b % n)`` is a sum of products whose signs differ; in quo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from egshape.dims import Dim, FloorDiv, Symbol, is_nonnegative, symbol
 from egshape.dims.core import Atom, of_atom
+from egshape.dims.forms import laws_of
 
 _MOST_DIVISIONS = 4
 _MOST_TERMS = 40
 
 
-def nonnegative_by_remainders(dim: Dim, at_least: Callable[[Dim, int], bool]) -> bool:
-    """Whether a size is >= 0 once its quotients by divisors that are no numbers are replaced by their definitions.
-    ``at_least``: whether a size is known to be at least a number."""
-    divisions = [each for each in _divisions(dim) if at_least(each.den, 1)]
+def nonnegative_by_remainders(dim: Dim) -> bool:
+    """Whether a size is >= 0 once its quotients by divisors that are no numbers are replaced by their definitions, as
+    far as the laws of the quotients (``size.floordiv/remainder-lo`` and ``-below``) say that 0 <= r < k."""
+    divisions = [each for each in _divisions(dim) if each.num - each.den * of_atom(each) in laws_of(each)]
     if not divisions or len(divisions) > _MOST_DIVISIONS or len(dim.terms) > _MOST_TERMS:
         return False
     quotients: dict[Atom, Dim] = {each: symbol(f"\x00q{place}") for place, each in enumerate(divisions)}

@@ -59,7 +59,10 @@ class Relation:
     def __str__(self) -> str:
         if self.kind == "in":
             return f"{self.lhs} in {to_text(self.ranges)}"
-        return " or ".join(f"{each.lhs} {each.kind} {each.rhs}" for each in self.alternatives())
+        several = self.alternatives()
+        if len(several) == 1 and self.rhs.const != 0:  # a proof tells n*n == 9 from the n == 3 that it follows from
+            several = (self,)
+        return " or ".join(f"{each.lhs} {each.kind} {each.rhs}" for each in several)
 
     @property
     def text(self) -> str:

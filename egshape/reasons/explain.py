@@ -82,7 +82,7 @@ def _undecided(known: Sizes, a: str, b: str, goal: Relation, sizes: dict[str, st
         )
     if proof.status == "inconsistent":
         return Explanation(a=a, b=b, status="inconsistent", clash=tuple(proof.clash or ()), sizes=sizes)
-    return Explanation(a=a, b=b, status="unknown", missing=proof.missing or str(goal), sizes=sizes)
+    return Explanation(a=a, b=b, status="unknown", missing=proof.missing, sizes=sizes)
 
 
 def _scope(result: Optimization, names: Iterable[str], symbols: Iterable[str]) -> Scope | None:

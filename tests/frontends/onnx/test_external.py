@@ -81,7 +81,7 @@ def test_a_failure_leaves_the_old_model(tmp_path, monkeypatch) -> None:
     def broken(array: np.ndarray) -> memoryview:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(weights, "_raw", broken)
+    monkeypatch.setattr(weights, "packed", broken)
     with pytest.raises(EgshapeError, match="No space left"):
         egshape.save(graph(1), tmp_path / "m.onnx", external_data=True)
     monkeypatch.undo()
