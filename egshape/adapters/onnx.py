@@ -29,7 +29,8 @@ def reference_function(payload: bytes) -> Function:
     """The function of a model of one node: arrays in input order give arrays in output order.
 
     ONNX Runtime runs it, in one session for all calls; the reference evaluator what that does not know, operands of no
-    elements, at which some kernels end the process, and random numbers, which the other gives two nodes alike. Raises
+    elements, at which some kernels end the process, nodes with subgraphs, and random numbers, which the other gives two
+    nodes alike. Raises
     MissingDependency where onnx is not installed, EgshapeError where neither knows the node."""
     try:
         import onnx
@@ -39,8 +40,10 @@ def reference_function(payload: bytes) -> Function:
 
     node = onnx.ModelProto.FromString(payload).graph.node[0]
     name = f"{node.domain or 'onnx'}.{node.op_type}"
-    fast = None if node.op_type in RANDOM else _runtime_function(payload, name)
     plain = cache(lambda: _evaluated(payload, name))
+    nests = any(attribute.HasField("g") for attribute in node.attribute)  # of its values ONNX Runtime asks for shapes
+    careful = node.op_type in RANDOM or (nests and plain() is not None)
+    fast = None if careful else _runtime_function(payload, name)
     if fast is not None:
         run = _choosing(*fast, plain, node.op_type in FRAGILE)
         setattr(run, RUNNER, "ONNX Runtime")

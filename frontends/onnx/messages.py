@@ -107,7 +107,8 @@ def _anew(
 ) -> Written:
     """A graph by its own ops: written twice where it has checks, first without them, which tells what its nodes
     check."""
-    if not (held or graph.checked):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
+    other = not held or (graph.own is None and "structure" not in held)  # of another format, or an opset before 7
+    if other and not graph.checked:  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
         graph = with_requirements(graph)
     graph = with_loops(graph, scans=bool(held) and opset >= SCANS)
     emitter = first = Emitter(graph, opset, None, checks, functions=functions)

@@ -111,5 +111,5 @@ def test_an_op_that_ends_the_process_at_odd_sizes_is_not_tried() -> None:
         "g (float[n,h] x) => (float[n,h] y) { a = Relu(x) y = com.microsoft.Inverse(a) }"
     )
     result = egshape.optimize(made)
-    assert any("may not survive" in note for note in result.report.notes)
+    assert result.report.status == "saturated", result.report.notes
     np.testing.assert_allclose(egshape.compile(result)(2 * np.eye(3, dtype=np.float32)), np.eye(3) / 2)
