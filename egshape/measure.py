@@ -7,7 +7,7 @@ more than the ops that are gone, or save too little to be worth a larger file, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -209,11 +209,12 @@ def _in_part(
     own = _stating(done, (each for each in done.outcome.checks if each.needed_by is not None))
     if not own or measure.why_not(before, _measured(done, measure, own)):  # it is not the checks that grew
         return None
-    groups = [group for group in _together(checked) if _grew(group, graph, done.graph)]
+    parts = _by_symbol(graph), _by_symbol(done.graph)
+    groups = [group for group in _together(checked) if _grew(group, *parts)]
     left = _joined(groups)
     after = _measured(done, measure)
     if not measure.why_not(before, after):
-        idle = _joined(group for group in groups if not _pays(group, graph, done.graph, before, measure))
+        idle = _joined(group for group in groups if not _pays(group, *parts, before, measure))
         for each in dict.fromkeys(map(frozenset, (left, idle) if idle else (left,))):
             found = again(each) if each else None
             if found is not None and measure.near(before, after, _measured(found, measure)):
@@ -258,22 +259,34 @@ def _joined(groups: Iterable[Mapping[Op, frozenset[str]]]) -> dict[Op, frozenset
     return dict(each for group in groups for each in group.items())
 
 
-def _grew(group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph) -> bool:
+Parts = Mapping[str, Sequence[Op]]
+"""The ops of a graph by the symbols that they have to do with."""
+
+
+def _by_symbol(graph: Graph) -> Parts:
+    found: dict[str, list[Op]] = {}
+    for op in graph.body.ops:
+        for name in dict.fromkeys(_told(op)):
+            found.setdefault(name, []).append(op)
+    return found
+
+
+def _grew(group: Mapping[Op, frozenset[str]], graph: Parts, result: Parts) -> bool:
     """Whether the part of a graph that has to do with sizes of a group became larger, about."""
     names = frozenset[str]().union(*group.values())
     return _size(_speaking(result, names)) > _size(_speaking(graph, names))
 
 
-def _pays(group: Mapping[Op, frozenset[str]], graph: Graph, result: Graph, before: Measured, measure: Measure) -> bool:
+def _pays(group: Mapping[Op, frozenset[str]], graph: Parts, result: Parts, before: Measured, measure: Measure) -> bool:
     """Whether that part saves enough to be worth it."""
     names = frozenset[str]().union(*group.values())
     was, now = (sum(map(measure.model.op, _speaking(each, names))) for each in (graph, result))
     return was - now - CHECK * len(group) >= _WORTH * before.cost
 
 
-def _speaking(graph: Graph, names: frozenset[str]) -> Iterator[Op]:
+def _speaking(parts: Parts, names: frozenset[str]) -> Iterable[Op]:
     """The ops that have to do with some sizes."""
-    return (op for op in graph.body.ops if not names.isdisjoint(_told(op)))
+    return dict.fromkeys(op for name in sorted(names) for op in parts.get(name, ()))
 
 
 def _size(ops: Iterable[Op]) -> int:

@@ -238,8 +238,8 @@ class Known(Forms):
         return self.nonnegative(dim - number if number else dim)
 
     def with_one_division(self, dim: Dim) -> Dim:
-        """A size in normal form with ``((i//j) + r)//k`` as ``(i + j*r)//(j*k)``, where j and k are known to be >= 1 and
-        not both numbers: a form to compare, in which no size is given (``size.floordiv/nested``)."""
+        """A size in normal form with ``((i//j) + r)//k`` as ``(i + j*r)//(j*k)``, where j and k are known to be >= 1
+        and not both numbers: a form to compare, in which no size is given (``size.floordiv/nested``)."""
         return dim.map_atoms(self._one_division)
 
     def _one_division(self, atom: Atom) -> Dim:

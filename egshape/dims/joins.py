@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from egshape.dims.core import Dim, FloorDiv, Relu, const, from_terms, of_atom
 from egshape.dims.forms import FORMS, product
@@ -22,6 +23,7 @@ def leaves(size: Dim) -> Iterator[Dim]:
             yield from leaves(each)
 
 
+@lru_cache(maxsize=4096)
 def rejoined(dim: Dim) -> Dim:
     """A size with bcast(a, b) in the place of the expression that computes it."""
     for atom in sorted(dim.atoms(), key=lambda each: (-each.weight, each.key)):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
-from egshape.dims.core import Atom
 from egshape.facts.intervals import INTEGERS, Interval, Ranges, complement, intersect, normalized, preimage
 from egshape.facts.relation import Relation
 
 ResidueClass = tuple[int, int]
 
 _MOST_PIECES = 64
-"""Linear pieces of a function of one size; one with more is left alone."""
+"""Linear pieces of a function of one size, and maxima in it; one with more is left alone."""
 
 
 def linear_symbol(dim: Dim) -> tuple[str, int, int] | None:
@@ -68,12 +69,13 @@ def about_symbol(relation: Relation) -> tuple[str, Ranges, ResidueClass] | None:
     return name, INTEGERS, (k, (scale * (r - offset)) % k)
 
 
+@lru_cache(maxsize=4096)
 def ranges_of_symbol(relation: Relation) -> tuple[str, Ranges] | None:
     """(name, ranges) if the relation says just this about one symbol, by sums and ``max(_, 0)`` of it: n == 9 where
     ``max(max(n - 2, 0) - 2, 0) == 5``."""
     dim = relation.lhs if relation.kind == "in" else relation.lhs - relation.rhs
     values, names = _values(relation), dim.symbols()
-    if len(names) != 1 or not any(isinstance(atom, Relu) for atom in dim.atoms()) or not _is_piecewise(dim):
+    if len(names) != 1 or not 0 < (_maxima(dim) or 0) < _MOST_PIECES:
         return None
     (name,) = names
     cuts = _cuts(dim, name)
@@ -91,13 +93,20 @@ def _where_constant(values: Ranges, value: int) -> Ranges:
     return INTEGERS if intersect(values, ((value, value),)) else ()
 
 
-def _is_piecewise(dim: Dim) -> bool:
-    """Whether only sums, numbers and ``max(_, 0)`` stand between a dim and its symbols."""
-
-    def plain(atom: Atom) -> bool:
-        return isinstance(atom, Symbol) or (isinstance(atom, Relu) and _is_piecewise(atom.arg))
-
-    return all(len(mono) == 0 or (len(mono) == 1 and mono[0][1] == 1 and plain(mono[0][0])) for mono, _ in dim.terms)
+@lru_cache(maxsize=4096)
+def _maxima(dim: Dim) -> int | None:
+    """How many ``max(_, 0)`` are written in a dim; None if other than these, sums and numbers stand between it and its
+    symbols."""
+    count = 0
+    for mono, _ in dim.terms:
+        if len(mono) > 1 or any(power != 1 for _, power in mono):
+            return None
+        for atom, _ in mono:
+            inner = 0 if isinstance(atom, Symbol) else _maxima(atom.arg) if isinstance(atom, Relu) else None
+            if inner is None:
+                return None
+            count += inner + isinstance(atom, Relu)
+    return count
 
 
 def _cuts(dim: Dim, name: str) -> list[int]:

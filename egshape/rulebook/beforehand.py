@@ -27,7 +27,7 @@ from egshape.rulelang.loader import Rule, shipped_rulesets
 SECONDS, SHARE = 0.6, 0.25
 """Time of the processor for the trial of one rule at most, and time for all of them in that of an optimization."""
 
-FORMAT = "2"
+FORMAT = "3"
 _NO_TIME = "no time was left to try it"
 
 
@@ -124,6 +124,7 @@ def _key(rule: Rule, extra: tuple[str, ...]) -> list[str]:
     }
     header = next(each for each in recording.rules.rulesets if each.name == rule.ruleset)
     examples = [f"{each.before} => {each.after}" for each in (*rule.examples, *rule.counters)]
+    sizes = [repr((e.name, e.params, e.equal, e.formula, e.emitted, e.defined)) for e in recording.rules.sizes]
     return [
         FORMAT,
         version("egshape"),
@@ -131,6 +132,7 @@ def _key(rule: Rule, extra: tuple[str, ...]) -> list[str]:
         rule.text,
         *examples,
         str(header.tolerance),
+        *sizes,
         *_contracts(),
         *(piece.text for piece in recording.pieces if piece.where not in beside),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egshape.dims import symbol
+from egshape.dims import const, relu, symbol
 from egshape.facts import Facts
 from egshape.facts.absorb import about_symbol, ranges_of_symbol
 from egshape.facts.intervals import contains, to_text
@@ -52,3 +52,10 @@ def test_facts_take_the_list() -> None:
     )
     relation = Relation("==", symbol("n") - 3, symbol("n") - symbol("n"))
     assert about_symbol(relation) == ("n", ((3, 3),), (1, 0))
+
+
+def test_a_size_that_is_long_when_written_out_is_left_alone() -> None:
+    size = symbol("n")
+    for step in range(40):
+        size = relu(size - 2) + relu(2 * size - 9 - step) - size
+    assert ranges_of_symbol(Relation("==", size, const(5))) is None

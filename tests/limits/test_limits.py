@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ import pytest
 
 import egshape
 from benchmarks.exploding import RULES, chain, write
+from egshape import optimizing
 from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL, Engine, EnginePool
 from egshape.egraph.process import SPARE, Allowance
@@ -283,3 +285,16 @@ def test_an_engine_that_has_grown_makes_way(monkeypatch: pytest.MonkeyPatch) -> 
     assert engine.dead
     with pool.lend((NEVER,)) as other:
         assert other is not engine
+
+
+def test_a_second_attempt_has_the_time_that_is_left() -> None:
+    larger = optimizing.Larger(False, "cost", True)
+    asked = optimizing._Asked((), egshape.Limits(seconds=30), False, False, larger, False, "both", False)
+    now = time.monotonic()
+    later = optimizing._later(asked, now - 10)
+    assert later is not None
+    assert later.limits.seconds is not None
+    assert later.limits.seconds <= 20
+    assert optimizing._later(asked, now - 20) is None
+    forever = replace(asked, limits=egshape.Limits(seconds=None))
+    assert optimizing._later(forever, now - 20) is forever

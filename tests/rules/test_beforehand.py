@@ -12,6 +12,7 @@ from egshape.cli import main
 from egshape.ir.interpret import interpret
 from egshape.rulebook import beforehand
 from egshape.rulebook.trial.run import try_rules
+from egshape.rulelang.size_functions import size_functions
 
 HEADER = """; ruleset: {name}
 ; about:   what a test asks for
@@ -186,3 +187,29 @@ def test_a_ruleset_may_have_any_name(name: str, tmp_path: Path) -> None:
     rules = written(tmp_path, EVEN.replace("my", name), name=name)
     result = egshape.optimize(loaded(ODD), rules=rules, trust_rules=True)
     assert [op.name for op in result.graph.ops] == ["abs"]
+
+
+ROOT = """; ruleset: my.root
+; about:   root(n), the whole part of a square root
+; needs:   prelude.shape
+; law:     an equation holds at all sizes at which it is defined
+; ends:    it bounds a value
+
+(size root (n) :python "FORMULA" :defined "n >= 0")
+
+; root(n) <= n
+(rule ((= d (root n))) ((edge d n 0))
+  :ruleset my.root :name "my.root/below")
+;; example   root(n)  =>  it <= n
+"""
+
+
+def test_a_verdict_hangs_on_what_a_size_function_is(tmp_path: Path) -> None:
+    found = []
+    for name, formula in (("one", "math.isqrt(n)"), ("two", "math.isqrt(n) + n + 1"), ("three", "math.isqrt(n)")):
+        path = tmp_path / name / "root.egg"
+        path.parent.mkdir()
+        path.write_text(ROOT.replace("FORMULA", formula))
+        with size_functions((str(path),)):
+            found.append(list(beforehand.left_out((str(path),), egshape.Limits())))
+    assert found == [[], ["my.root/below"], []]
