@@ -147,8 +147,8 @@ def _compared(original: Graph, optimized: Graph, facts: Facts, deadline: float, 
 
 @contextmanager
 def _foreign(graph: Graph, seconds: float) -> Iterator[float]:
-    """Gives when so many seconds are over. Host calls that are made inside run in a guest, which is ready before time is
-    counted, and killed when it is over."""
+    """Gives when so many seconds are over. Host calls that are made inside run in a guest, which is ready before time
+    is counted, and killed when it is over."""
     calls = {op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     if not calls:
         yield time.monotonic() + seconds
