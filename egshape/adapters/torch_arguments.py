@@ -95,6 +95,8 @@ def _axes(tensor: Any, spec: Any, where: str) -> dict[int, Any]:
     for axis, each in axes.items():
         if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
             raise InvalidInput(f"dynamic_shapes names axis {axis!r} of {where}, a tensor of {rank} axes", hint=_FORM)
+        if axis < 0 and axis + rank in axes:
+            raise InvalidInput(f"dynamic_shapes names axis {axis + rank} of {where} twice, as {axis} too", hint=_FORM)
         _check_entry(each, tensor.shape[axis], f"axis {axis} of {where}")
     return {axis % rank: each for axis, each in axes.items() if _is_open(each)}
 

@@ -31,6 +31,7 @@ class WrappedFunction:
             self._outputs,
             self.checks,
             str(self.memory),
+            [row["target"] for row in self.manifest["host_calls"]],
         )
 
     @property

@@ -104,6 +104,7 @@ def test_a_derived_size_is_in_the_type() -> None:
         (({0: "m*n"}, None), "is no name of a size"),
         ((("n", "m"), None), "has 2 entries for x"),
         ((torch.ones(2), None), "has tensor"),
+        (({0: "n", -1: "m"}, None), "names axis 0 of x twice"),
         (({0: Dim("n", min=5)}, None), "but the example has 3"),
     ],
 )

@@ -82,6 +82,7 @@ class CompiledProgram:
             outputs,
             self.checks,
             str(self.memory),
+            [row["target"] for row in self.manifest["host_calls"]],
         )
 
     @property

@@ -12,14 +12,21 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def described(
-    kind: str, name: str, inputs: Sequence[str], outputs: Sequence[str], checks: Sequence[str], memory: str
+    kind: str,
+    name: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    checks: Sequence[str],
+    memory: str,
+    calls: Sequence[str] = (),
 ) -> str:
-    """The text of a function, a line for each subject."""
+    """The text of a function, a line for each subject. ``calls``: what runs outside of its code."""
     rows = {
         "inputs": _listed(inputs),
         "outputs": _listed(outputs),
         "checks": _listed(list(dict.fromkeys(map(_short, checks))), "; "),
         "memory": memory,
+        **({"calls": f"{_listed(sorted(set(calls)))} (outside of its code)"} if calls else {}),
     }
     lines = [f"<{kind}: {name}", *(f"  {title + ':':<8} {text}" for title, text in rows.items())]
     return "\n".join(lines) + ">"

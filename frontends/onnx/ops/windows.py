@@ -292,12 +292,12 @@ def _column_major(s: Scope, dims: Sequence[Dim]) -> Value:
 @in_f32
 def average_pool(s: Scope, node: Node, x: Value) -> Value:
     """The mean of each window: over the elements of x in it, or with ``count_include_pad`` over the padded ones too
-    (not over what ceil_mode adds)."""
+    (not over what ceil_mode adds, nor over what a window that does not fit reaches beyond); 0 of none."""
     windows = _pool(s, node, x)
     total = _window_fold(s, "add", x, windows)
     ones = s.spread(s.scalar(1, x.type.dtype), (_ONE, _ONE, *x.type.dims[2:]))
     if node.flag("count_include_pad", False):
-        given = _with_room(s, x.type.dims[2:], windows_of(s, node, x.type.dims[2:], windows.kernel)).padding
+        given = windows_of(s, node, x.type.dims[2:], windows.kernel).padding
         ones = s.one(
             "pad",
             (ones, s.scalar(1, x.type.dtype)),
@@ -308,6 +308,8 @@ def average_pool(s: Scope, node: Node, x: Value) -> Value:
         rest = tuple(more - size for more, size in zip(windows.padding, given, strict=True))
         windows = Windows(windows.kernel, windows.strides, windows.dilations, rest)
     count = _window_fold(s, "add", ones, windows)
+    if max(windows.dilations, default=1) > 1:  # others meet an element always, since padding is smaller than they are
+        count = s.one("maximum", (count, s.full(1, count)))
     others = (0, 1, *range(2, x.type.rank))
     return s.one("divide", (total, s.one("broadcast_in_dim", (count,), dims=others, shape=total.type.dims)))
 

@@ -79,6 +79,7 @@ def test_as_onnx_runtime(name: str) -> None:
                 assert np.array_equal(one, two) or np.allclose(one, two)
     notes = egshape.optimize(read).report.notes
     assert f"ai.onnx.ml.{name} has no lowering: it is called in ONNX Runtime" in notes
+    assert repr(function).endswith(f"calls:   ai.onnx.ml.{name} (outside of its code)>")
 
 
 def test_trees_of_doubles() -> None:

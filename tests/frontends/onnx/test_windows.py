@@ -40,6 +40,14 @@ CASES = {
         N("AveragePool", ["x"], ["y"], kernel_shape=[6], strides=[2], pads=[1, 0], count_include_pad=1),
         {},
     ),
+    "average-pool-included": (
+        N("AveragePool", ["x"], ["y"], kernel_shape=[4], strides=[3], count_include_pad=1, ceil_mode=1),
+        {},
+    ),
+    "average-pool-dilated": (
+        N("AveragePool", ["x"], ["y"], kernel_shape=[2], dilations=[2], pads=[1, 1], strides=[2]),
+        {},
+    ),
     "average-pool-ceil": (N("AveragePool", ["x"], ["y"], kernel_shape=[5], strides=[2], ceil_mode=1), {}),
     "average-pool": (N("AveragePool", ["x"], ["y"], **POOL, pads=[1, 1]), {}),
     "lp-pool-stride": (N("LpPool", ["x"], ["y"], kernel_shape=[5], strides=[3]), {}),
@@ -50,7 +58,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_too_large_a_window(name: str, tmp_path: Path) -> None:
     node, weights = CASES[name]
-    model = made([node], [("x", FLOAT, ["n", 2, "t"])], [("y", FLOAT, ["n", 2, "k"])], 18, weights)
+    model = made([node], [("x", FLOAT, ["n", 2, "t"])], [("y", FLOAT, ["n", 2, "k"])], 19, weights)
     graph = egshape.load(model.SerializeToString(), "onnx")
     egshape.save(egshape.optimize(graph), tmp_path / "o.onnx")
     native = compile_function(graph)

@@ -343,6 +343,7 @@ def test_other_sizes_than_a_program_was_exported_for_are_refused(name: str) -> N
 
 CORNERS: dict[str, tuple[Any, Any]] = {
     "pool beside infinity": (lambda x: F.adaptive_avg_pool1d(x, 2), torch.tensor([[[1.0, 1.0, 1.0, math.inf]]])),
+    "pool of nothing": (lambda x: F.adaptive_avg_pool2d(x, 1), torch.zeros(2, 3, 0, 4)),
     "bytes between pixels": (
         lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
         torch.tensor([[[[0, 200]]]], dtype=torch.uint8),
