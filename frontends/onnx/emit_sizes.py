@@ -193,7 +193,7 @@ class Sizes:
             (name,) = dim.symbols()
             return self._symbol(frame, name)
         at_hand = all(size.const is not None or self.scope.find(("one", size)) for size in step.operands)
-        if not at_hand and dim in frame.axes:
+        if dim in frame.axes and (not at_hand or step.kind == "ceil"):  # which takes two nodes
             value, axis = frame.axes[dim]
             return self._shape(frame, value, axis, axis + 1)
         return self._operation(frame, step.kind, *step.operands)
