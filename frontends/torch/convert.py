@@ -207,12 +207,16 @@ class Reader:
             value = builder.arg(name, "i64", ())
             self.given.append(value)
             vector = self.scope.one("reshape", (value,), shape=(const(1),))
-            (size,) = self.scope.sizes(vector, name, signed=not _is_size(val))
+            (size,) = self.scope.sizes(vector, name, signed=self._may_be_negative(val))
             self.scope.program.sizes.setdefault(val.node.expr, size)
             return size
         if val is None or isinstance(val, bool | int | float | str):
             return val
         raise Unsupported(f"the input {name} is a {type(val).__name__}", hint="pass tensors and numbers")
+
+    def _may_be_negative(self, number: Any) -> bool:
+        """Whether an argument that is a ``SymInt`` may be: torch makes up a bound of 0, and does not enforce it."""
+        return True
 
     def _axis(self, size: Any, label: str) -> Dim:
         """The size of an input's axis. Where only an expression of a symbol is a size, the symbol follows from it."""
@@ -420,12 +424,6 @@ def _call(node: Any) -> Call:
     dtypes, ranks = tuple(dtype_of(each.dtype) for each in tensors), tuple(each.dim() for each in tensors)
     symbols = tuple(each.node.expr for each in several if isinstance(each, torch.SymInt))
     return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks, _used(node))
-
-
-def _is_size(val: Any) -> bool:
-    """Whether torch knows of a ``SymInt`` that it is not negative."""
-    held = val.node.shape_env.var_to_range.get(val.node.expr)
-    return held is not None and (low := _bound(held.lower)) is not None and low >= 0
 
 
 def _used(node: Any) -> frozenset[int]:

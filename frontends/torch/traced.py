@@ -113,6 +113,12 @@ class _TracedReader(Reader):
         computed = any(each in self.scope.program.sizes and each not in self._axes for each in told)
         return symbol(label) if computed else super()._axis(size, label)
 
+    def _may_be_negative(self, number: Any) -> bool:
+        """Dynamo knows which numbers are sizes."""
+        held = number.node.shape_env.var_to_range.get(number.node.expr)
+        low = None if held is None else held.lower
+        return not (getattr(low, "is_Integer", False) and low >= 0)
+
     def _input(self, val: Any, name: str) -> Any:
         """A size that is an axis of a tensor too is that axis: torch makes sure of it before each call."""
         import torch
