@@ -119,7 +119,7 @@ def test_operands_before_opset_7(name: str, tmp_path: Path) -> None:
         for each in (graph, result.graph):
             with pytest.raises(CheckFailed):
                 interpret(each, list(feed.values()))
-        with pytest.raises(Exception, match="check: |Non-zero status code"):
+        with pytest.raises(Exception, match=r"check: |Non-zero status code"):
             session.run(None, feed)
 
 
