@@ -490,7 +490,7 @@ def _entry_checks(exported: Any, decomposed: Any, reader: Reader, places: Places
     scope.location = Location(name="guards")
     for expr, held in decomposed.range_constraints.items():
         size = dim_of(expr, scope.program.sizes)
-        low, high = _bound(held.lower), _bound(held.upper)
+        low, high = whole_bound(held.lower), whole_bound(held.upper)
         if low is not None and low >= 0:
             scope.program.free.add(expr)
         if size is not None:
@@ -511,7 +511,8 @@ def _check_range(scope: Scope, size: Dim, low: int | None, high: int | None) -> 
         scope.check(Relation("<=", size, const(high)), f"a size is {{0}}, the program takes {high} at most")
 
 
-def _bound(number: Any) -> int | None:
+def whole_bound(number: Any) -> int | None:
+    """An end of a range of torch as a number; None where it has none."""
     return int(number) if getattr(number, "is_Integer", False) or isinstance(number, int) else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from egshape.dims import Dim, symbol
 from egshape.errors import Unsupported
-from egshape.frontends.torch.convert import Nodes, Reader, facts_of, location_of
+from egshape.frontends.torch.convert import Nodes, Reader, facts_of, location_of, whole_bound
 from egshape.frontends.torch.registry import HANDLERS
 from egshape.frontends.torch.scope import Program, Scope
 from egshape.frontends.torch.stand_ins import as_themselves
@@ -116,8 +116,8 @@ class _TracedReader(Reader):
     def _may_be_negative(self, number: Any) -> bool:
         """Dynamo knows which numbers are sizes."""
         held = number.node.shape_env.var_to_range.get(number.node.expr)
-        low = None if held is None else held.lower
-        return not (getattr(low, "is_Integer", False) and low >= 0)
+        low = None if held is None else whole_bound(held.lower)
+        return low is None or low < 0
 
     def _input(self, val: Any, name: str) -> Any:
         """A size that is an axis of a tensor too is that axis: torch makes sure of it before each call."""
