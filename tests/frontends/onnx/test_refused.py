@@ -55,8 +55,8 @@ TEXTS = {
 
 
 UNSAFE_AT_0 = ("Concat", "LSTM", "GRU", "RNN")
-"""An empty part of a Concat is not looked at, and memory that nobody wrote is given, as by an LSTM of no features now and
-then; a GRU of none ends the process."""
+"""An empty part of a Concat is not looked at, and memory that nobody wrote is given, as now and then by an LSTM of no
+features; a GRU of none ends the process."""
 
 
 def bits(runtime: Any, feeds: dict[str, np.ndarray]) -> list[bytes] | None:
