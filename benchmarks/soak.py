@@ -24,6 +24,8 @@ from egshape.limits import resident_mb
 
 MOST_MB = 60
 """What may be added after the first hundred."""
+AT_ONCE = 8
+"""Pieces of work that a thread takes in one go."""
 SLOWER = 1.2
 """How much longer the last tenth may take than the second."""
 
@@ -48,13 +50,19 @@ def memory_mb() -> float:
 
 def tenths(name: str, count: int, threads: int, work: Callable[[int], object]) -> Iterator[str]:
     """Do the work for 0, 1, ... by some threads; rows of what was measured, then what is wrong."""
+
+    def run(numbers: range) -> None:
+        for number in numbers:
+            work(number)
+
     first_mb = 0.0
     seconds: list[float] = []
     done = 0
     with ThreadPoolExecutor(threads) as pool:
         for until in [min(100, count // 10), *(count * k // 10 for k in range(1, 11))]:
             began = time.monotonic()
-            list(pool.map(work, range(done, until)))
+            for _ in pool.map(run, [range(at, min(at + AT_ONCE, until)) for at in range(done, until, AT_ONCE)]):
+                pass
             spent, made = time.monotonic() - began, until - done
             done = until
             now = memory_mb()
