@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
-from egshape.facts.intervals import INTEGERS, Interval, Ranges, complement, intersect, normalized, preimage
+from egshape.facts.intervals import INTEGERS, Interval, Ranges, complement, contains, intersect, normalized, preimage
 from egshape.facts.relation import Relation
 
 ResidueClass = tuple[int, int]
@@ -84,13 +84,11 @@ def ranges_of_symbol(relation: Relation) -> tuple[str, Ranges] | None:
     found: list[Interval] = []
     for piece in _pieces(cuts):
         scale, offset = _linear(dim, name, piece)
-        inside = preimage(values, scale, offset) if scale else _where_constant(values, offset)
-        found += intersect((piece,), inside)
+        if scale:
+            found += intersect((piece,), preimage(values, scale, offset))
+        elif contains(values, offset):
+            found.append(piece)
     return name, normalized(found)
-
-
-def _where_constant(values: Ranges, value: int) -> Ranges:
-    return INTEGERS if intersect(values, ((value, value),)) else ()
 
 
 @lru_cache(maxsize=4096)
