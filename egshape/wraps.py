@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egshape.dims import Dim, const
+from egshape.decide.context import Context
+from egshape.decide.reason import Given
+from egshape.dims import Dim, const, product, symbol
 from egshape.facts import Relation
+from egshape.ir.graph import Graph
 from egshape.ir.types import integer_range
 from egshape.ops import REGISTRY
+from egshape.ops.checks import STARTS_FIT
 from egshape.pipeline import Optimized
 
 _WINDOWS = "indexing"
@@ -19,11 +23,17 @@ _WINDOWS = "indexing"
 _SIZES = ("i32", "i64")
 """Dtypes of sizes. Those of other ones wrap on purpose, at sizes that a model may well have."""
 
+_USUAL = const(1 << 28)
+"""A start that fits where no input has more elements is refused at sizes of giants only, where it does not."""
+
 
 def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
-    """Bounds under which starts of windows do not wrap: of starts that two or more sizes make, if no bound is known."""
+    """Bounds under which starts of windows do not wrap: of starts that two or more sizes make, if no bound is known.
+
+    A start that leaves its dtype at sizes that a model may well have wraps on purpose, or at least must be right."""
     if not any(REGISTRY[op.name].family == _WINDOWS for op in done.graph.body.walk()):
         return
+    usual = _usual(done.graph)
     for scope in done.outcome.scopes:
         for op in scope.block.ops:
             if REGISTRY[op.name].family != _WINDOWS:
@@ -35,6 +45,17 @@ def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
                 most = const(integer_range(value.type.dtype)[1])
                 for size in elements.reshape(-1):
                     if isinstance(size, Dim) and len(size.symbols()) > 1:
-                        bound = Relation("<=", size, most)
-                        if scope.sizes.decide(bound) != "proved":
+                        bound = Relation("<=", size, most, STARTS_FIT)
+                        if scope.sizes.decide(bound) != "proved" and usual.decide(bound) == "proved":
                             yield bound
+
+
+def _usual(graph: Graph) -> Context:
+    """That no input has very many elements."""
+    context, reason = Context(), Given(False)
+    for each in graph.body.symbols:
+        context.assume(Relation("<=", symbol(each.name), _USUAL), reason)
+    for value in graph.inputs:
+        if value.type.shape:
+            context.assume(Relation("<=", product(value.type.shape), _USUAL), reason)
+    return context

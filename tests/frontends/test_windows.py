@@ -105,3 +105,18 @@ def test_starts_of_few_bits_wrap_where_they_did(dtype: str, moved: bool) -> None
     arrays = [np.arange(size, dtype=np.float32) for size in (200, 60, 1)]
     (found,) = api.run(result.graph, arrays)
     assert found.tolist() == ([4.0] if moved else [0.0])
+
+
+def test_a_start_that_may_not_fit_is_refused_by_its_own_name() -> None:
+    result = egshape.optimize(NARROW.replace("DTYPE", "i32").encode())
+    (check,) = [op for op in result.graph.ops if "window" in op.attrs.get("message", "")]
+    assert check.attrs["message"].startswith("the start arg0.0 + arg1.0 of a window does not fit its dtype")
+    assert check.attrs["fact"] == "" and "assumed fact" not in str(result.graph)
+
+
+def test_a_start_that_wraps_at_usual_sizes_is_not_refused() -> None:
+    text = NARROW.replace("DTYPE", "i32").replace("stablehlo.add %p, %q", "stablehlo.multiply %p, %q")
+    result = egshape.optimize(text.encode())
+    arrays = [np.zeros(size, np.float32) for size in (70000, 70000)]
+    (found,) = api.run(result.graph, [*arrays, np.ones(1, np.float32)])
+    assert found.tolist() == [1.0]  # 605032704, clamped
