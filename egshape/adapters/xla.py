@@ -32,7 +32,7 @@ _STAYS_DYNAMIC = re.compile(
     r"dynamic shape|expects static|Cannot parse|unregistered|unknown|must have static|output_operand_alias"
 )
 _RESIZES = "set_dimension_size"
-"""Makes sizes that are bounded and stay dynamic: XLA compiles these as they are, but does not refine them."""
+"""Makes sizes that are bounded and stay dynamic, which XLA compiles."""
 _SMALL = 64
 _MOST = 64  # so many compiled sizes are kept for an op
 _TARGET = re.compile(r"custom_call @\"?([\w.$-]+)|call_target_name = \"([^\"]+)\"")
@@ -244,23 +244,22 @@ def _static_module(
 ) -> _Static:
     """``program`` with static shapes, every assertion evaluated."""
     module = _parse(hlo, context, program, name)
+    resizes = _RESIZES in str(module)
     tokens = _specialize(hlo, module, inputs, name, frozenset())
     try:
-        return _Static(_refine(hlo, module), frozenset(), *tokens)
+        refined = _refine(hlo, module, static=not resizes)
     except Exception as error:  # jaxlib raises its own runtime error class here, and ValueError
         first = error
-    if _RESIZES in (program if isinstance(program, str) else program.decode("utf-8", "replace")):
-        module = _parse(hlo, context, program, name)
-        _specialize(hlo, module, inputs, name, frozenset())
-        if "?" in str(_function(hlo, module, "main").type):
+    else:
+        if resizes and "?" in str(_function(hlo, refined, "main").type):
             raise Unsupported("a result of bounded size, which jax does not take from XLA", where=name)
-        return _Static(module, frozenset(), *tokens)
+        return _Static(refined, frozenset(), *tokens)
     data = frozenset(i for i, a in enumerate(inputs) if a.dtype.kind in "iub" and a.size <= _SMALL)
     if data and _STAYS_DYNAMIC.search(str(first)):
         module = _parse(hlo, context, program, name)
         _specialize(hlo, module, inputs, name, data)
         try:
-            return _Static(_refine(hlo, module), data, *tokens)
+            return _Static(_refine(hlo, module, static=not resizes), data, *tokens)
         except Exception as error:
             first = error
     raise _refinement_error(hlo, _parse(hlo, context, program, name), inputs, first, name) from first
@@ -335,11 +334,11 @@ def _concrete_type(hlo: SimpleNamespace, array: np.ndarray[Any, Any], declared: 
     return given
 
 
-def _refine(hlo: SimpleNamespace, module: Any) -> Any:
+def _refine(hlo: SimpleNamespace, module: Any, static: bool = True) -> Any:
     refined = hlo._jax.mlir.refine_polymorphic_shapes(
         mlir_module=hlo.module_to_bytecode(module),
         enable_shape_assertions=True,
-        validate_static_shapes=True,
+        validate_static_shapes=static,
         enable_shardy=False,
     )
     return hlo.ir.Module.parse(refined)

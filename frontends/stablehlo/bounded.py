@@ -6,7 +6,7 @@ a function that holds them, whose types outside are those of plain tensors where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,13 +26,32 @@ def is_outlined(op: Any, functions: Mapping[str, Any]) -> bool:
 def outline(hlo: SimpleNamespace, module: Any) -> None:
     """Put the ops on values of bounded size into functions, one for each function that has such ops."""
     functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
-    taken = {op.attributes["sym_name"].value for op in functions}
+    named = {op.attributes["sym_name"].value: op for op in functions}
+    taken, giving = set(named), _giving(named)
     for function in functions:
         blocks = list(function.regions[0].blocks) if function.regions else []
         if len(blocks) == 1 and _MARK not in function.attributes:
             ops = [view.operation for view in blocks[0].operations][:-1]
-            if any(map(_resizes, ops)):
-                _move(hlo, module, blocks[0], ops, _chosen(hlo, ops), _fresh(taken))
+            if any(_resizes(op, giving) for op in ops):
+                _move(hlo, module, blocks[0], ops, _chosen(hlo, ops, giving), _fresh(taken))
+
+
+def _giving(functions: Mapping[str, Any]) -> set[str]:
+    """The functions that resize a value and give one of bounded size: their calls are such ops too. Those that were
+    made here hold all that is done with what they give."""
+    found = set[str]()
+    while True:
+        more = {
+            name
+            for name, function in functions.items()
+            if name not in found
+            and _MARK not in function.attributes
+            and "bounds<" in str(function.attributes["function_type"])
+            and any(_resizes(op, found) for op in inside(function))
+        }
+        if not more:
+            return found
+        found |= more
 
 
 def _fresh(taken: set[str]) -> str:
@@ -44,19 +63,23 @@ def _fresh(taken: set[str]) -> str:
     return name
 
 
-def _resizes(op: Any) -> bool:
-    return op.name == _RESIZE or any(each.name == _RESIZE for each in inside(op))
+def _resizes(op: Any, giving: Collection[str]) -> bool:
+    """Whether an op makes values of bounded size, or has one inside that does."""
+    return any(
+        each.name == _RESIZE or (each.name == "func.call" and each.attributes["callee"].value in giving)
+        for each in (op, *inside(op))
+    )
 
 
 def _reads(op: Any) -> Iterable[Any]:
     return (*op.operands, *captured(op))
 
 
-def _chosen(hlo: SimpleNamespace, ops: Sequence[Any]) -> set[int]:
+def _chosen(hlo: SimpleNamespace, ops: Sequence[Any], giving: Collection[str]) -> set[int]:
     """The places of the ops on values of bounded size, and of those between them."""
     tainted, chosen = set[Any](), set[int]()
     for place, op in enumerate(ops):
-        if _resizes(op) or any(value in tainted for value in _reads(op)):
+        if _resizes(op, giving) or any(value in tainted for value in _reads(op)):
             chosen.add(place)
             tainted.update(value for value in op.results if not _is_static(hlo, value))
     after, before = set[Any](), set[Any]()

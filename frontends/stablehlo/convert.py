@@ -235,19 +235,14 @@ def _held_facts(module: Module) -> Facts:
 
 
 def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
-    """The module's facts, the bounds of the input types, and which axis each symbol is."""
+    """The module's facts, and which axis each symbol is."""
     sources: list[SymbolFacts] = []
     for value in inputs:
         for axis, size in enumerate(value.type.shape or ()):
             if size.const is None:
                 (name,) = size.symbols()
                 sources.append(SymbolFacts(name, (f"{value.name}.{axis}",)))
-    bounds = [
-        relation
-        for _, _, size, bound in _bounded(main, inputs)
-        for relation in SymbolFacts(next(iter(size.symbols())), ranges=((0, bound),)).relations()
-    ]
-    return held.merge(Facts().with_symbols(sources).with_relations(bounds))
+    return held.merge(Facts().with_symbols(sources))
 
 
 _OURS = frozenset(("sym_name", FACTS, "shape.lib"))

@@ -512,19 +512,18 @@ def _host_call(scope: _Function, op: Op) -> str:
     scope.bounded.update((value, text) for value, text in zip(op.results, held.types, strict=True) if _BOUNDS in text)
     middle = renamed(with_symbols(held.middle, names), values, f"inner{scope.fresh()[1:]}_")
     own = op.operands[: len(held.given)]
-    given = [_carried_type(text, value) for text, value in zip(held.given, own, strict=True)]
-    found = [_carried_type(text, value) for text, value in zip(held.types, op.results, strict=True)]
+    exact = held.name == "func.call"
+    given = [text if exact else _carried_type(text, value) for text, value in zip(held.given, own, strict=True)]
+    found = [text if exact else _carried_type(text, value) for text, value in zip(held.types, op.results, strict=True)]
     listed = found[0] if len(found) == 1 else f"({', '.join(found)})"
-    taken = ", ".join(_with_bounds(scope, value, type) for value, type in zip(own, given, strict=True))
+    taken = ", ".join(_as_type(scope, value, type) for value, type in zip(own, given, strict=True))
     return f'"{held.name}"({taken}){middle} : ({", ".join(given)}) -> {listed}'
 
 
-def _with_bounds(scope: _Function, value: Value, type: str) -> str:
-    """The name of a value, as one whose type bounds its sizes where an op takes it so."""
-    name, ours = scope.names[value], type_text(value.type)
-    if _BOUNDS not in type or scope.bounded.get(value) == type:
-        return name
-    return scope.line(scope.frames[-1], f"stablehlo.convert {name} : ({ours}) -> {type}")
+def _as_type(scope: _Function, value: Value, type: str) -> str:
+    """The name of a value as one of the type that an op takes, which may know less of its sizes, or bound them."""
+    name, ours = scope.names[value], scope.bounded.get(value, type_text(value.type))
+    return name if type in (ours, "") else scope.line(scope.frames[-1], f"stablehlo.convert {name} : ({ours}) -> {type}")
 
 
 _BOUNDS = "#stablehlo.bounds<"

@@ -285,3 +285,28 @@ def test_the_bound_of_an_input_type_is_a_check() -> None:
         assert interpret(each, [np.ones(4, I32)])[0].tolist() == [2] * 4
         with pytest.raises(CheckFailed):
             interpret(each, [np.ones(5, I32)])
+
+
+def test_the_bound_of_an_input_type_keeps_its_message() -> None:
+    text = _main(f"(%x: {_B}) -> {_B}", f"%0 = stablehlo.add %x, %x : {_B}", f"return %0 : {_B}")
+    with pytest.raises(CheckFailed, match="axis 0 of arg0 has the size 5, its type bounds it by 4"):
+        interpret(optimize(read(text, "t.mlir")).graph, [np.ones(5, I32)])
+
+
+def test_a_function_that_gives_a_value_of_bounded_size() -> None:
+    function = f"func.func private @f(%x: tensor<4xi32>, %a: tensor<i32>) -> {_B} {{ {_SHRINK}\nreturn %0 : {_B} }}"
+    call = f"%1 = func.call @f(%x, %a) : (tensor<4xi32>, tensor<i32>) -> {_B}"
+    text = _main("(%x: tensor<4xi32>, %a: tensor<i32>) -> tensor<i32>", _ZERO, call, _SUM, "return %s : tensor<i32>")
+    text = text.removesuffix("}") + function + " }"
+    for size, total in ((0, 0), (2, 3), (4, 10)):
+        _agree(text, [np.array([1, 2, 3, 4], I32), np.array(size, I32)], [total])
+    saved = write(read(text, "t.mlir"))
+    assert write(read(saved, "o.mlir")) == saved
+
+
+def test_what_a_buffer_is_made_of_may_have_another_type_than_it_came_with() -> None:
+    four = "%c = stablehlo.constant dense<4> : tensor<1xi32>"
+    reshape = "%x = stablehlo.dynamic_reshape %y, %c : (tensor<?xi32>, tensor<1xi32>) -> tensor<4xi32>"
+    sum = _SUM.replace("%1", "%0")
+    head = "(%y: tensor<?xi32>, %a: tensor<i32>) -> tensor<i32>"
+    _agree(_main(head, _ZERO, four, reshape, _SHRINK, sum, "return %s : tensor<i32>"), [np.arange(4, dtype=I32), I32(3)])
