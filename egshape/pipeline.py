@@ -50,7 +50,7 @@ from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
-from egshape.ops.checks import STARTS_FIT, assumed_message
+from egshape.ops.checks import assumed_message
 from egshape.repeats import has_layers, outlined
 from egshape.retold import moved, put_in_line, twice
 from egshape.trace import Tracer
@@ -354,9 +354,8 @@ def assumed_checks(facts: Facts) -> list[Check]:
             continue
         names = sorted(fact.lhs.symbols() | fact.rhs.symbols())
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
-        fits = fact.source == STARTS_FIT
-        begin = f"the start {fact.lhs} of a window does not fit its dtype" if fits else assumed_message(str(fact))
-        message, said = begin + (f": {values}" if names else ""), "" if fits else str(fact)
+        message = (fact.message or assumed_message(str(fact))) + (f": {values}" if names else "")
+        said = "" if fact.message else str(fact)
         for relation in fact.parts():
             out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names)), said))
     return out

@@ -14,7 +14,6 @@ from egshape.facts import Relation
 from egshape.ir.graph import Graph
 from egshape.ir.types import integer_range
 from egshape.ops import REGISTRY
-from egshape.ops.checks import STARTS_FIT
 from egshape.pipeline import Optimized
 
 _WINDOWS = "indexing"
@@ -45,7 +44,8 @@ def bounds_of_starts(done: Optimized) -> Iterator[Relation]:
                 most = const(integer_range(value.type.dtype)[1])
                 for size in elements.reshape(-1):
                     if isinstance(size, Dim) and len(size.symbols()) > 1:
-                        bound = Relation("<=", size, most, STARTS_FIT)
+                        said = f"the start {size} of a window does not fit {value.type.dtype}"
+                        bound = Relation("<=", size, most, message=said)
                         if scope.sizes.decide(bound) != "proved" and usual.decide(bound) == "proved":
                             yield bound
 

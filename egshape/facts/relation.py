@@ -37,6 +37,7 @@ class Relation:
     `source` says where it comes from (a text, an op's location) and is no part of its identity.
     `needs` is what the text needed in order to have a value, beyond the divisions still in the sizes.
     `certain`: an op makes sure of it, whatever its operands, so that it needs no check.
+    `message`: what its check says, where nobody assumed it.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Relation:
     ranges: Ranges = ()
     needs: tuple[Definedness, ...] = ()
     certain: bool = field(default=False, compare=False)
+    message: str = field(default="", compare=False)
 
     @staticmethod
     def of(lhs: Dim | int, kind: str, rhs: Dim | int, source: str = "") -> Relation:
@@ -95,7 +97,7 @@ class Relation:
         """With sizes in the place of symbols."""
         needs = tuple(Definedness(n.kind, n.one.substitute(env), n.two.substitute(env)) for n in self.needs)
         sides = self.lhs.substitute(env), self.rhs.substitute(env)
-        return Relation(self.kind, *sides, self.source, self.ranges, needs, self.certain)
+        return Relation(self.kind, *sides, self.source, self.ranges, needs, self.certain, self.message)
 
     def parts(self) -> tuple[Relation, ...]:
         """Comparisons that say the same together, what it needs to have a value first. A gap [a, b] in a list of

@@ -22,10 +22,6 @@ def format_message(message: str, args: Sequence[object]) -> str:
     return message
 
 
-STARTS_FIT = "starts of windows do not wrap"
-"""The source of a fact that nobody assumed: that a start fits its dtype."""
-
-
 def assumed_message(fact: str) -> str:
     """How the message of a check begins that states what a user assumed."""
     return f"the assumed fact {fact} does not hold"

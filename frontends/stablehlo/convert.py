@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError, MissingDependency
-from egshape.facts import Facts, SymbolFacts
+from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.frontends.calls import earliest
 from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
@@ -176,11 +176,15 @@ def _bounded(main: Function, inputs: Sequence[Value]) -> Iterator[tuple[Value, i
                 yield value, axis, size, bound
 
 
+def _exceeds(value: Value, axis: int, bound: int) -> str:
+    return f"axis {axis} of {value.name} is larger than its type allows, {bound}"
+
+
 def _check_bounds(builder: BlockBuilder, main: Function, inputs: Sequence[Value]) -> None:
     """The bounds of input types as checks."""
     for value, axis, size, bound in _bounded(main, inputs):
-        said = f"axis {axis} of {value.name} has the size {{0}}, its type bounds it by {bound}"
-        attrs = {"relation": "<=", "sides": (size, const(bound)), "message": said, "args": (size,)}
+        message = f"{_exceeds(value, axis, bound)}: {size} is {{0}}"
+        attrs = {"relation": "<=", "sides": (size, const(bound)), "message": message, "args": (size,)}
         builder.add("check", (), attrs, location=main.location)
 
 
@@ -235,14 +239,18 @@ def _held_facts(module: Module) -> Facts:
 
 
 def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
-    """The module's facts, and which axis each symbol is."""
+    """The module's facts, the bounds of the input types, and which axis each symbol is."""
     sources: list[SymbolFacts] = []
     for value in inputs:
         for axis, size in enumerate(value.type.shape or ()):
             if size.const is None:
                 (name,) = size.symbols()
                 sources.append(SymbolFacts(name, (f"{value.name}.{axis}",)))
-    return held.merge(Facts().with_symbols(sources))
+    bounds = [
+        Relation("in", size, const(0), ranges=((0, bound),), message=_exceeds(value, axis, bound))
+        for value, axis, size, bound in _bounded(main, inputs)
+    ]
+    return held.merge(Facts().with_symbols(sources).with_relations(bounds))
 
 
 _OURS = frozenset(("sym_name", FACTS, "shape.lib"))
