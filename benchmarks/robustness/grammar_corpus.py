@@ -1,5 +1,6 @@
 """(c) Random programs from the grammar of all declared ops, with constants of one element and axes of size 1, which
-are what broadcasts and folds multiply on: optimized, saved as StableHLO, read back, and interpreted, to the bit."""
+are what broadcasts and folds multiply on: optimized, saved as StableHLO, read back, and interpreted, to the bit; the
+saved file in XLA too, at a few sizes."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from pathlib import Path
 import numpy as np
 
 import egshape
+from benchmarks.robustness import agree, xla_process
 from benchmarks.robustness.outcome import Row
 from benchmarks.robustness.trial import Ended, Point, Trial
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError
+from egshape.frontends.stablehlo.emit import write
 from egshape.ir.graph import Graph, Value
 from egshape.ir.types import is_narrow
 from egshape.ir.verify import verify
@@ -28,6 +31,8 @@ from tests.fuzz.pieces import steps
 SERVED = 200
 COUNT = 1000
 VARIATIONS = 5
+IN_XLA = 2
+"""At so many sizes the saved file runs in XLA."""
 MOST = 8
 """Steps of a program, a few ops each."""
 
@@ -122,7 +127,7 @@ def run(name: str, say: Callable[[str], None]) -> Row:
             target = Path(folder) / "out.mlir"
             _, done = trial.through(lambda: graph, target, runs=any(one.error is None for one in before))
             with trial.ours("load", True):
-                written = egshape.load(target)
+                written, text = egshape.load(target), target.read_text()
         points = []
         with trial.stage("compare"):
             for (sizes, arrays), one in zip(inputs, before, strict=True):
@@ -130,9 +135,21 @@ def run(name: str, say: Callable[[str], None]) -> Row:
                     after = interpreted(each, [array.copy() for array in arrays])
                     found = difference(one, after)
                     points.append(_point(f"{sizes}, {what}", str(one.error or ""), str(after.error or ""), found))
+            for (sizes, arrays), one in list(zip(inputs, before, strict=True))[:IN_XLA]:
+                if one.error is None:
+                    points.append(Point(f"{sizes}, XLA", "", "", _in_xla(graph, text, arrays, one.results)))
     except Ended as ended:
         return trial.row(ended.outcome, ended.detail)
     return trial.verdict(points)
+
+
+def _in_xla(graph: Graph, text: str, arrays: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
+    """How XLA's results of the saved file differ from those of the interpreter, and from its own of the original."""
+    results, error = xla_process.run(text, arrays)
+    if error in (xla_process.UNUSABLE, xla_process.ENDED) or not (error or agree.difference(wanted, results)):
+        return ""
+    original, refused = xla_process.run(write(graph), arrays)
+    return "" if refused else error or agree.difference(original, results)
 
 
 def _point(sizes: str, before: str, after: str, found: str) -> Point:

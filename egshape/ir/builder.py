@@ -6,13 +6,14 @@ be proved or checked later, in program order."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const, is_nonnegative, symbol
-from egshape.dims.core import monomial_weight
+from egshape.dims import Dim, Monomial, const, is_nonnegative, product, symbol
+from egshape.dims.core import Symbol, Terms, monomial_weight
 from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
@@ -24,6 +25,12 @@ from egshape.ops.symbolic import Undecided
 
 LONGEST = 128
 """Sizes of more factors, with one for each term, are not followed: they are data."""
+
+USUAL_BITS = 20
+"""Sizes of a model may well have as many."""
+
+FEW = 64
+"""A number that is so many times the elements of a value is still taken for a size."""
 
 OFFSET = 2**31
 """What is added to a possibly negative element so that its symbol is a size."""
@@ -68,14 +75,14 @@ class _Scope:
 
     def __init__(self, decide: Decide, source: str) -> None:
         self._decide = decide
-        self._source = source
+        self.source = source
         self.requires: dict[Relation, Relation] = {}
 
     def decide(self, relation: Relation) -> bool | None:
         return self._decide(relation)
 
     def require_fit(self, dim: Dim, dtype: str) -> None:
-        for relation in fits(dim, dtype, self._source):
+        for relation in fits(dim, dtype, self.source):
             self.require(relation)
 
     def require(self, relation: Relation) -> None:
@@ -503,6 +510,28 @@ class BlockBuilder:
             dims.append(symbol(self._fresh_symbol(f"%{label}.{axis}")) if size is None else size)
         return TensorType(dtype, tuple(dims))
 
+    def _wraps(self, relation: Relation) -> bool:
+        """Whether a number may leave its dtype at sizes that a model may well have: to rely on that it fits would refuse
+        them, so it stays data. A product of sizes does, unless some value has about as many elements."""
+        bits = max(abs(side.const or 0) for side in (relation.lhs, relation.rhs)).bit_length()
+        return any(
+            (sizes := _sizes_in(mono)) > 0
+            and sizes * USUAL_BITS + abs(factor).bit_length() > bits + 1
+            and not self._counted(mono, abs(factor) // FEW)
+            for mono, factor in (relation.rhs - relation.lhs).terms
+        )
+
+    def _counted(self, mono: Monomial, factor: int) -> bool:
+        """Whether a value so far has so many elements."""
+        values = (*self.args, *(value for op in self.ops for value in op.results))
+        if any(
+            _divides(mono, each) and times >= factor
+            for shape in {value.type.shape for value in values}
+            for each, times in _elements(shape)
+        ):
+            return True
+        return self.parent is not None and self.parent._counted(mono, factor)
+
     def _define_axes(self, value: Value, found: Loose) -> None:
         _, shape = found
         for axis, size in enumerate(shape or ()):
@@ -523,14 +552,31 @@ class BlockBuilder:
         fixed = operands if decl.variadic else operands[: len(decl.operands)]
         known = [self.elements(operand) for operand in fixed]
         types = (*(operand.type for operand in fixed), results[0].type)
-        found = decl.elements(scope, known, attrs, types)
-        if found is not None:
+        own = _Scope(self._decide, scope.source)
+        found = decl.elements(own, known, attrs, types)
+        if found is not None and not any(map(self._wraps, own.requires)):
+            scope.requires.update(own.requires)
             found = object_array([item if _short(item) else None for item in found.reshape(-1)], found.shape)
             if any(item is not None for item in found.reshape(-1)):
                 self._elements[results[0]] = found
 
 
 TensorDeclaration = tuple[str, "tuple[int | None, ...] | None"]
+
+
+def _sizes_in(mono: Monomial) -> int:
+    """How many sizes a product is of; 0 if it is of other factors too, such as choices."""
+    return sum(power for _, power in mono) if all(isinstance(atom, Symbol) for atom, _ in mono) else 0
+
+
+@lru_cache(maxsize=4096)
+def _elements(shape: tuple[Dim, ...] | None) -> Terms:
+    return product(shape or ()).terms
+
+
+def _divides(one: Monomial, two: Monomial) -> bool:
+    powers = dict(two)
+    return all(powers.get(atom, 0) >= power for atom, power in one)
 
 
 def _short(item: Element) -> bool:

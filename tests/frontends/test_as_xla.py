@@ -310,3 +310,56 @@ def test_what_a_buffer_is_made_of_may_have_another_type_than_it_came_with() -> N
     sum = _SUM.replace("%1", "%0")
     head = "(%y: tensor<?xi32>, %a: tensor<i32>) -> tensor<i32>"
     _agree(_main(head, _ZERO, four, reshape, _SHRINK, sum, "return %s : tensor<i32>"), [np.arange(4, dtype=I32), I32(3)])
+
+
+# -- products that leave i32 ------------------------------------------------------------------------------------------
+
+_SQUARE = ("%m = stablehlo.multiply %n, %n : tensor<i32>", "%c = stablehlo.constant dense<7> : tensor<i32>")
+_NEGATIVE = (
+    "%m = stablehlo.multiply %n, %n : tensor<i32>",
+    "%z = stablehlo.constant dense<0> : tensor<i32>",
+    "%p = stablehlo.compare LT, %m, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+    '%r = "stablehlo.if"(%p) ({\n%u = stablehlo.negate %m : tensor<i32>\nstablehlo.return %u : tensor<i32>\n}, {\n'
+    "stablehlo.return %n : tensor<i32>\n}) : (tensor<i1>) -> tensor<i32>",
+)
+PRODUCTS = {
+    **{
+        name: _chain("i32", *_SQUARE, f"%r = stablehlo.{name} %m, %c : tensor<i32>")
+        for name in ("divide", "remainder", "minimum", "maximum", "shift_right_arithmetic")
+    },
+    "widened": _chain("i64", _SQUARE[0], _convert("r", "m", "i32", "i64")),
+    "of a branch": _chain("i32", *_NEGATIVE),
+    "of a large multiple": _chain(
+        "i32",
+        "%k = stablehlo.constant dense<100000> : tensor<i32>",
+        "%m = stablehlo.multiply %n, %k : tensor<i32>",
+        "%c = stablehlo.constant dense<7> : tensor<i32>",
+        "%r = stablehlo.divide %m, %c : tensor<i32>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_that_leave_their_dtype_at_usual_sizes_wrap_as_in_xla(name: str) -> None:
+    for size in (0, 5, 46341, 70000):
+        _agree(PRODUCTS[name], [np.zeros(size, np.int8)])
+
+
+def test_the_number_of_elements_of_a_value_is_a_size() -> None:
+    graph = read(
+        _main(
+            "(%x: tensor<?x?xi8>) -> tensor<?x2xi8>",
+            "%a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xi8>) -> tensor<i32>",
+            "%b = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xi8>) -> tensor<i32>",
+            "%m = stablehlo.multiply %a, %b : tensor<i32>",
+            "%c = stablehlo.constant dense<2> : tensor<i32>",
+            "%d = stablehlo.divide %m, %c : tensor<i32>",
+            "%e = stablehlo.reshape %d : (tensor<i32>) -> tensor<1xi32>",
+            "%f = stablehlo.reshape %c : (tensor<i32>) -> tensor<1xi32>",
+            "%s = stablehlo.concatenate %e, %f, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>",
+            "%r = stablehlo.dynamic_reshape %x, %s : (tensor<?x?xi8>, tensor<2xi32>) -> tensor<?x2xi8>",
+            "return %r : tensor<?x2xi8>",
+        ),
+        "t.mlir",
+    )
+    assert str(graph.body.results[0].type.dims[0]) == "arg0.0*arg0.1//2"

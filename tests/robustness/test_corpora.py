@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jax", reason="needs the extra stablehlo")
@@ -11,6 +12,8 @@ from benchmarks.robustness import grammar_corpus, jax_corpus, jax_exports, onnx_
 from benchmarks.robustness.corpora import NAMES, corpus
 from benchmarks.robustness.outcome import Row
 from benchmarks.zoo import fetch
+from egshape.frontends.stablehlo import read
+from egshape.ir.interpret import interpret
 from egshape.ops import REGISTRY
 
 GOOD = ("right", "opaque")
@@ -53,6 +56,25 @@ def test_violating_sizes_are_among_those_tried() -> None:
 def test_grammar(seed: int) -> None:
     row = run("grammar", f"seed {seed}")
     assert row.outcome == "right" and row.points >= 2, row
+
+
+def test_a_saved_file_that_xla_computes_otherwise_is_found() -> None:
+    line = (
+        "func.func @main(%x: tensor<?xi32>) -> tensor<?xi32> {{\n"
+        "  %0 = stablehlo.{} %x, %x : tensor<?xi32>\n  return %0 : tensor<?xi32> }}"
+    )
+    one, other = line.format("add"), line.format("multiply")
+    graph, arrays = read(one, "m.mlir"), [np.arange(5, dtype=np.int32)]
+    wanted = interpret(graph, arrays)
+    assert grammar_corpus._in_xla(graph, one, arrays, wanted) == ""
+    assert "differs" in grammar_corpus._in_xla(graph, other, arrays, wanted)
+
+
+@pytest.mark.long
+def test_more_of_what_xla_runs() -> None:
+    jax_programs = corpus("jax").programs()[200::400]
+    found = [run("jax", each) for each in jax_programs] + [run("grammar", f"seed {seed}") for seed in range(300, 316)]
+    assert sum(row.outcome in GOOD for row in found) >= 12 and not [row for row in found if row.fault]
 
 
 @pytest.mark.parametrize("group", ["add", "gather", "cumsum", "reduce_window"])
