@@ -5,19 +5,19 @@ be proved or checked later, in program order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, Monomial, const, is_nonnegative, product, symbol
-from egshape.dims.core import Symbol, Terms, monomial_weight
+from egshape.dims import Dim, const, is_nonnegative, symbol
+from egshape.dims.core import monomial_weight
 from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, exact_integers, integer_range, is_float, is_integer
+from egshape.ir.usual import may_leave
 from egshape.ops import REGISTRY
 from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, Loose, OpDecl, Registry, object_array, typed
 from egshape.ops.shape_function import ShapeFunction, assuming
@@ -25,12 +25,6 @@ from egshape.ops.symbolic import Undecided
 
 LONGEST = 128
 """Sizes of more factors, with one for each term, are not followed: they are data."""
-
-USUAL_BITS = 20
-"""Sizes of a model may well have as many."""
-
-FEW = 64
-"""A number that is so many times the elements of a value is still taken for a size."""
 
 OFFSET = 2**31
 """What is added to a possibly negative element so that its symbol is a size."""
@@ -510,27 +504,12 @@ class BlockBuilder:
             dims.append(symbol(self._fresh_symbol(f"%{label}.{axis}")) if size is None else size)
         return TensorType(dtype, tuple(dims))
 
-    def _wraps(self, relation: Relation) -> bool:
-        """Whether a number may leave its dtype at sizes that a model may well have: to rely on that it fits would refuse
-        them, so it stays data. A product of sizes does, unless some value has about as many elements."""
-        bits = max(abs(side.const or 0) for side in (relation.lhs, relation.rhs)).bit_length()
-        return any(
-            (sizes := _sizes_in(mono)) > 0
-            and sizes * USUAL_BITS + abs(factor).bit_length() > bits + 1
-            and not self._counted(mono, abs(factor) // FEW)
-            for mono, factor in (relation.rhs - relation.lhs).terms
-        )
-
-    def _counted(self, mono: Monomial, factor: int) -> bool:
-        """Whether a value so far has so many elements."""
-        values = (*self.args, *(value for op in self.ops for value in op.results))
-        if any(
-            _divides(mono, each) and times >= factor
-            for shape in {value.type.shape for value in values}
-            for each, times in _elements(shape)
-        ):
-            return True
-        return self.parent is not None and self.parent._counted(mono, factor)
+    def _shapes(self) -> Iterator[tuple[Dim, ...] | None]:
+        """The shapes of the values so far."""
+        yield from (value.type.shape for value in self.args)
+        yield from (value.type.shape for op in self.ops for value in op.results)
+        if self.parent is not None:
+            yield from self.parent._shapes()
 
     def _define_axes(self, value: Value, found: Loose) -> None:
         _, shape = found
@@ -554,7 +533,7 @@ class BlockBuilder:
         types = (*(operand.type for operand in fixed), results[0].type)
         own = _Scope(self._decide, scope.source)
         found = decl.elements(own, known, attrs, types)
-        if found is not None and not any(map(self._wraps, own.requires)):
+        if found is not None and not any(may_leave(each, self._shapes()) for each in own.requires):
             scope.requires.update(own.requires)
             found = object_array([item if _short(item) else None for item in found.reshape(-1)], found.shape)
             if any(item is not None for item in found.reshape(-1)):
@@ -562,21 +541,6 @@ class BlockBuilder:
 
 
 TensorDeclaration = tuple[str, "tuple[int | None, ...] | None"]
-
-
-def _sizes_in(mono: Monomial) -> int:
-    """How many sizes a product is of; 0 if it is of other factors too, such as choices."""
-    return sum(power for _, power in mono) if all(isinstance(atom, Symbol) for atom, _ in mono) else 0
-
-
-@lru_cache(maxsize=4096)
-def _elements(shape: tuple[Dim, ...] | None) -> Terms:
-    return product(shape or ()).terms
-
-
-def _divides(one: Monomial, two: Monomial) -> bool:
-    powers = dict(two)
-    return all(powers.get(atom, 0) >= power for atom, power in one)
 
 
 def _short(item: Element) -> bool:

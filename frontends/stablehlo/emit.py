@@ -523,7 +523,11 @@ def _host_call(scope: _Function, op: Op) -> str:
 def _as_type(scope: _Function, value: Value, type: str) -> str:
     """The name of a value as one of the type that an op takes, which may know less of its sizes, or bound them."""
     name, ours = scope.names[value], scope.bounded.get(value, type_text(value.type))
-    return name if ours in (type, FOREIGN) else scope.line(scope.frames[-1], f"stablehlo.convert {name} : ({ours}) -> {type}")
+    return (
+        name
+        if ours in (type, FOREIGN)
+        else scope.line(scope.frames[-1], f"stablehlo.convert {name} : ({ours}) -> {type}")
+    )
 
 
 _BOUNDS = "#stablehlo.bounds<"

@@ -289,7 +289,7 @@ def test_the_bound_of_an_input_type_is_a_check() -> None:
 
 def test_the_bound_of_an_input_type_keeps_its_message() -> None:
     text = _main(f"(%x: {_B}) -> {_B}", f"%0 = stablehlo.add %x, %x : {_B}", f"return %0 : {_B}")
-    with pytest.raises(CheckFailed, match="axis 0 of arg0 is larger than its type allows, 4: arg0.0 is 5"):
+    with pytest.raises(CheckFailed, match=r"axis 0 of arg0 is larger than its type allows, 4: arg0\.0 is 5"):
         interpret(optimize(read(text, "t.mlir")).graph, [np.ones(5, I32)])
 
 
@@ -309,7 +309,9 @@ def test_what_a_buffer_is_made_of_may_have_another_type_than_it_came_with() -> N
     reshape = "%x = stablehlo.dynamic_reshape %y, %c : (tensor<?xi32>, tensor<1xi32>) -> tensor<4xi32>"
     sum = _SUM.replace("%1", "%0")
     head = "(%y: tensor<?xi32>, %a: tensor<i32>) -> tensor<i32>"
-    _agree(_main(head, _ZERO, four, reshape, _SHRINK, sum, "return %s : tensor<i32>"), [np.arange(4, dtype=I32), I32(3)])
+    _agree(
+        _main(head, _ZERO, four, reshape, _SHRINK, sum, "return %s : tensor<i32>"), [np.arange(4, dtype=I32), I32(3)]
+    )
 
 
 # -- products that leave i32 ------------------------------------------------------------------------------------------
@@ -362,4 +364,4 @@ def test_the_number_of_elements_of_a_value_is_a_size() -> None:
         ),
         "t.mlir",
     )
-    assert str(graph.body.results[0].type.dims[0]) == "arg0.0*arg0.1//2"
+    assert str(graph.body.results[0].type.dims[0]) == "(arg0.0*arg0.1)//2"
