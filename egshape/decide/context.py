@@ -9,6 +9,7 @@ from typing import Any, Literal
 from egshape.decide.known import Clash, Item
 from egshape.decide.linear import project, row_of
 from egshape.decide.parts import Part, Parts
+from egshape.decide.quotients import compared
 from egshape.decide.reason import INTERVAL, LINEAR, NORMAL_FORM, Given, Reason, Rule, Step
 from egshape.decide.refute import Budget, refute
 from egshape.decide.remainders import nonnegative_by_remainders
@@ -267,7 +268,7 @@ class Context:
         world = self._world
         world.used = 0
         normal = world.normal(relation.rhs - relation.lhs)
-        used, merged = world.used, world.with_one_division(normal)
+        used, merged = world.used, compared(world, normal)
         return (merged, world.used) if merged.const is not None else (normal, used)
 
     def _by_sign(self, relation: Relation, dim: Dim, may_hold: bool, may_fail: bool) -> Verdict | None:
