@@ -19,8 +19,8 @@ from egshape.dims import Definedness, Dim, Symbol, const, symbol
 from egshape.dims.core import natural_key, of_atom
 from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Facts, Relation
-from egshape.facts.absorb import linear_symbol, ranges_of_symbol
-from egshape.facts.intervals import INTEGERS, Ranges, complement, intersect, preimage
+from egshape.facts.absorb import linear_symbol, ranges_of_symbol, residue_class
+from egshape.facts.intervals import INTEGERS, Ranges, complement, image, intersect
 from egshape.facts.store import contradiction
 from egshape.limits import tick
 
@@ -159,10 +159,14 @@ class Context:
         """The sizes that a dim may be, as far as intervals tell."""
         plain = linear_symbol(self._world.normal(dim))
         listed = INTEGERS
-        if plain is not None and abs(plain[1]) == 1:
-            name, sign, offset = plain
-            listed = preimage(self._world.ranges.get(name, INTEGERS), sign, -sign * offset)
+        if plain is not None:
+            name, scale, offset = plain
+            listed = image(self._world.ranges.get(name, INTEGERS), scale, offset)
         return intersect(listed, (self.bounds(dim),))
+
+    def residue_class(self, dim: Dim) -> tuple[int, int]:
+        """(divisor, remainder) of a size at all sizes, as far as its normal form tells; (0, value) of a number."""
+        return residue_class(self._world.normal(dim))
 
     def bounds(self, dim: Dim) -> tuple[int | None, int | None]:
         """(low, high), inclusive; None where no bound is known."""
