@@ -90,7 +90,7 @@ def preimage(ranges: Ranges, scale: int, offset: int) -> Ranges:
 
 
 def image(ranges: Ranges, scale: int, offset: int) -> Ranges:
-    """Intervals around scale*x + offset for the integers x in the list, one for each of its intervals (scale is not 0)."""
+    """Intervals around scale*x + offset for the integers x in the list, one for each interval (scale is not 0)."""
     ends = [[None if end is None else scale * end + offset for end in each] for each in ranges]
     return normalized((one, two) if scale > 0 else (two, one) for one, two in ends)
 
