@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -107,17 +107,29 @@ class Result(Optimization):
     @property
     def derived(self) -> Facts:
         """All that is known of the sizes of the inputs: what came with the model, what was assumed, and the ranges and
-        equalities that its ops and checks imply. ``optimize(facts=...)`` starts from it."""
+        equalities that its ops and checks imply, and what checks state of several. ``optimize(facts=...)`` starts from
+        it."""
         axes = axes_of(self.source)
         own = [each for each in self.report.symbols if any(source in axes for source in each.sources)]
         ranges = [SymbolFacts(each.name, ranges=each.ranges, divisor=each.divisor).relations() for each in own]
         equal = [Relation("==", axes[one], axes[two]) for one, two, _ in self.report.equalities]
-        derived = [*(relation for each in ranges for relation in each), *equal]
+        derived = [*(relation for each in ranges for relation in each), *equal, *self._stated_between(axes)]
         known = self.facts.with_relations(derived)
         for each in own:
             known = known.with_symbol(each.name, each.sources)
         stated = {each.text for each in self.facts.statements()}
         return replace(known, implied=tuple(each.text for each in derived if each.text not in stated))
+
+    def _stated_between(self, axes: Mapping[str, Dim]) -> Iterator[Relation]:
+        """What checks of the program itself state of several sizes of inputs."""
+        names = frozenset().union(*(dim.symbols() for dim in axes.values()))
+        own = set(axes.values())
+        for check in self.optimized.outcome.checks:
+            relation = check.relation
+            if check.op is None or not check.entry or relation is None or relation.kind == "in":
+                continue
+            if len(relation.symbols()) > 1 and relation.symbols() <= names and not {relation.lhs, relation.rhs} <= own:
+                yield relation
 
     @cached_property
     def changes(self) -> Changes:

@@ -11,7 +11,7 @@ from egshape.decide import reason
 from egshape.dims import Dim, symbol
 from egshape.egraph.stages import LARGEST_SIZE
 from egshape.facts import Facts, Relation
-from egshape.facts.intervals import intersect
+from egshape.facts.intervals import combine_classes, intersect
 from egshape.ir.calls import written
 from egshape.ir.graph import Graph
 from egshape.ir.types import TensorType
@@ -108,11 +108,13 @@ def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
 def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) -> Symbol:
     known = facts.with_relations(_of_ops(name, done)).symbol(name)
     ranges = intersect(done.sizes.ranges(symbol(name)), known.ranges)
+    found = done.sizes.residue_class(symbol(name))
+    divisor = combine_classes(found, known.divisor) if found[0] else None
     return Symbol(
         name=name,
         sources=tuple(sources),
         ranges=tuple((a or 0, None if b is not None and b >= LARGEST_SIZE else b) for a, b in ranges),
-        divisor=known.divisor,
+        divisor=divisor or known.divisor,
         likely=(done.likely[name],) if name in done.likely else (),
     )
 

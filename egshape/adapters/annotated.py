@@ -55,6 +55,8 @@ def fn(
         ...     print(error.message)
         argument x, axis 0: 2*m = 5 has no solution
     """
+    if not all(isinstance(each, str) for each in types):
+        raise InvalidInput("types are texts", hint='what follows is a function of the program: fn("x: f32[n]")(f)')
     results = (returns,) if isinstance(returns, str) else tuple(returns)
 
     def annotated(program: Callable[..., Any] | Model | Graph) -> Annotated:

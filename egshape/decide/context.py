@@ -9,6 +9,7 @@ from typing import Any, Literal
 from egshape.decide.known import Clash, Item
 from egshape.decide.linear import project, row_of
 from egshape.decide.parts import Part, Parts
+from egshape.decide.quotients import compared
 from egshape.decide.reason import INTERVAL, LINEAR, NORMAL_FORM, Given, Reason, Rule, Step
 from egshape.decide.refute import Budget, refute
 from egshape.decide.remainders import nonnegative_by_remainders
@@ -18,8 +19,8 @@ from egshape.dims import Definedness, Dim, Symbol, const, symbol
 from egshape.dims.core import natural_key, of_atom
 from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Facts, Relation
-from egshape.facts.absorb import linear_symbol, ranges_of_symbol
-from egshape.facts.intervals import INTEGERS, Ranges, complement, intersect, preimage
+from egshape.facts.absorb import linear_symbol, ranges_of_symbol, residue_class
+from egshape.facts.intervals import INTEGERS, Ranges, complement, image, intersect
 from egshape.facts.store import contradiction
 from egshape.limits import tick
 
@@ -158,10 +159,14 @@ class Context:
         """The sizes that a dim may be, as far as intervals tell."""
         plain = linear_symbol(self._world.normal(dim))
         listed = INTEGERS
-        if plain is not None and abs(plain[1]) == 1:
-            name, sign, offset = plain
-            listed = preimage(self._world.ranges.get(name, INTEGERS), sign, -sign * offset)
+        if plain is not None:
+            name, scale, offset = plain
+            listed = image(self._world.ranges.get(name, INTEGERS), scale, offset)
         return intersect(listed, (self.bounds(dim),))
+
+    def residue_class(self, dim: Dim) -> tuple[int, int]:
+        """(divisor, remainder) of a size at all sizes, as far as its normal form tells; (0, value) of a number."""
+        return residue_class(self._world.normal(dim))
 
     def bounds(self, dim: Dim) -> tuple[int | None, int | None]:
         """(low, high), inclusive; None where no bound is known."""
@@ -267,7 +272,7 @@ class Context:
         world = self._world
         world.used = 0
         normal = world.normal(relation.rhs - relation.lhs)
-        used, merged = world.used, world.with_one_division(normal)
+        used, merged = world.used, compared(world, normal)
         return (merged, world.used) if merged.const is not None else (normal, used)
 
     def _by_sign(self, relation: Relation, dim: Dim, may_hold: bool, may_fail: bool) -> Verdict | None:

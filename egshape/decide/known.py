@@ -237,21 +237,9 @@ class Known(Forms):
             return dim.const >= number
         return self.nonnegative(dim - number if number else dim)
 
-    def with_one_division(self, dim: Dim) -> Dim:
-        """A size in normal form with ``((i//j) + r)//k`` as ``(i + j*r)//(j*k)``, where j and k are known to be >= 1
-        and not both numbers: a form to compare, in which no size is given (``size.floordiv/nested``)."""
-        return dim.map_atoms(self._one_division)
-
-    def _one_division(self, atom: Atom) -> Dim:
-        if isinstance(atom, FloorDiv):
-            for mono, c in atom.num.terms:
-                inner = mono[0][0] if c == 1 and len(mono) == 1 and mono[0][1] == 1 else None
-                if not isinstance(inner, FloorDiv) or None not in (inner.den.const, atom.den.const):
-                    continue
-                if self.at_least(inner.den, 1) and self.at_least(atom.den, 1):
-                    num = inner.num + inner.den * (atom.num - of_atom(inner))
-                    return self.with_one_division(self.floordiv(num, inner.den * atom.den))
-        return of_atom(atom)
+    def remainder(self, atom: FloorDiv) -> Dim:
+        """num - r - k*(num//k), which is 0, where num % k == r is known."""
+        return atom.num - self.exact[atom][0] - atom.den * of_atom(atom)
 
     def _exact_divisions(self, dim: Dim) -> Dim:
         """k*floor(num/k) = num - r where num % k == r is known."""
@@ -432,8 +420,7 @@ class Known(Forms):
             rows.append(Row({mono: -1}, top, why))
         known = self.exact.get(atom) if isinstance(atom, FloorDiv) else None
         if isinstance(atom, FloorDiv) and known is not None:
-            rows.append(row_of(atom.den * of_atom(atom) + known[0] - atom.num, known[1]))
-            rows.append(row_of(atom.num - known[0] - atom.den * of_atom(atom), known[1]))
+            rows += (row_of(each, known[1]) for each in (self.remainder(atom), -self.remainder(atom)))
         return rows
 
     def _monomial_rows(self, mono: Monomial) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from egshape.decide.known import Clash, Item
+from egshape.decide.known import FRESH, Clash, Item, Rule
 from egshape.decide.linear import Row, contradiction, row_of
 from egshape.decide.shown import compound_atoms
 from egshape.decide.world import World
@@ -41,18 +41,21 @@ def refute(world: World, items: list[Item], budget: Budget, depth: int = 0) -> i
     except Clash as clash:
         return clash.why
     new = [part + constant for part, (constant, _) in child.bounds.items() if part not in world.bounds]
-    found = _by_elimination(child, new)
+    rules = [rule for rule in child.rules if rule not in world.rules]
+    divided = [child.remainder(atom) for atom in child.exact if atom not in world.exact]
+    found = _by_elimination(child, new, rules)
     if found is None:
         found = _by_signs(child, new)
     if found is not None or depth >= _MAX_DEPTH:
         return found
-    return _by_cases(child, new or [i.dim for i in items], budget, depth)
+    focus = [*new, *(rule.equation() for rule in rules), *divided]
+    return _by_cases(child, focus or [i.dim for i in items], budget, depth)
 
 
 def refute_world(world: World, budget: Budget) -> int | None:
     """The assumptions (bit mask) of a contradiction in the world itself; None if none was found."""
     focus = [part + constant for part, (constant, _) in world.bounds.items()]
-    found = _by_elimination(world, focus[:_MAX_ROWS])
+    found = _by_elimination(world, focus[:_MAX_ROWS], world.rules[:_MAX_ROWS])
     if found is not None:
         return found
     stores = (*world.members, *world.distinct, *world.stuck)
@@ -61,8 +64,9 @@ def refute_world(world: World, budget: Budget) -> int | None:
     return _by_cases(world, [*focus, *(i.dim for i in stores), *rules, *ranged], budget, 0)
 
 
-def _by_elimination(world: World, new: list[Dim]) -> int | None:
+def _by_elimination(world: World, new: list[Dim], rules: list[Rule]) -> int | None:
     start = [row_of(d, world.bounds[_part(d)][1]) for d in new]
+    start += [row_of(each, rule.why) for rule in rules for each in (rule.equation(), -rule.equation())]
     rows = world.near_rows(start, _MAX_ROWS)
     found = contradiction(rows, world.is_free, world.effort)
     if found is not None or not any(_degree(m) > 1 for row in rows for m in row.terms):
@@ -158,7 +162,8 @@ def _by_cases(world: World, focus: list[Dim], budget: Budget, depth: int) -> int
 
 def _splits(world: World, focus: list[Dim]) -> Iterator[list[list[Item]]]:
     """Ways to cover everything by cases, the most promising first."""
-    dims = [d for d in (world.normal(f) for f in focus) if d.const is None]
+    known = {*(rule.equation() for rule in world.rules), *map(world.remainder, world.exact)}  # each is 0 by itself
+    dims = [d for d in (f if f in known else world.normal(f) for f in focus) if d.const is None]
     stores = [i.dim for i in (*world.distinct, *world.members, *world.stuck)]
     atoms = _atoms_of([*dims, *stores])
     for atom in atoms:
@@ -215,7 +220,8 @@ def _residue_splits(atoms: list[Atom]) -> Iterator[list[list[Item]]]:
 def _order_splits(dims: list[Dim]) -> Iterator[list[list[Item]]]:
     """Where products occur: is a factor 0, and which of two is larger."""
     products = [m for d in dims for m, _ in d.terms if _degree(m) > 1]
-    factors = sorted({a for m in products for a, _ in m if isinstance(a, Symbol)}, key=lambda a: a.key)
+    symbols = {a for m in products for a, _ in m if isinstance(a, Symbol)}
+    factors = sorted(symbols, key=lambda a: (a.name.startswith(FRESH), a.key))  # what is left of one again and again
     for atom in factors:
         x = symbol(atom.name)
         yield [[Item("==", x, 0)], [Item(">=", x - 1, 0)]]

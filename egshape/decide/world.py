@@ -93,12 +93,10 @@ class World(Known):
             if touched(part):
                 del self.bounds[part]
                 self.queue.append(Item(">=", part + constant, why))
-        for atom, (remainder, why) in list(self.exact.items()):
+        for atom, (_, why) in list(self.exact.items()):
             if touched(of_atom(atom)):
+                self.queue.append(Item("==", self.remainder(atom), why))
                 del self.exact[atom]
-                assert atom.den.const is not None
-                num, k = atom.num, atom.den.const
-                self.queue.append(Item("==", num - remainder - k * of_atom(atom), why))
         for store in (self.members, self.distinct, self.stuck):
             for item in [i for i in store if touched(i.dim)]:
                 store.remove(item)

@@ -291,7 +291,7 @@ class Describer:
                     rows["in_nothing"].append((*key[1:], self.encoder.scalar(np.zeros((), numpy_dtype(dtype)), dtype)))
 
     def _windows(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
-        """Say where a slice of a concatenation surely ends before the first part does, or starts behind it."""
+        """Say where a slice of a concatenation surely starts and ends, before the first part does or behind it."""
         heads = {cls: head for head, _, cls in snapshot.table("Cons")}
         joined: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for items, dim, cls in snapshot.table("concatenate"):
@@ -304,7 +304,8 @@ class Describer:
                 if any(each not in shapes for each in (part, starts, limits)):
                     continue
                 end = shapes[part][dim]
-                for small, large in ((shapes[limits][dim], end), (end, shapes[starts][dim])):
+                start, limit = shapes[starts][dim], shapes[limits][dim]
+                for small, large in ((limit, end), (end, start), (start, end), (end, limit)):
                     pair = (small.id, large.id)
                     if small is not large and pair not in self._ordered and self._at_most(small, large):
                         rows["in_at_most"].append((self._dim(small), self._dim(large)))

@@ -9,6 +9,7 @@ from math import gcd
 from egshape.decide.context import Context
 from egshape.dims import Dim, const, symbol
 from egshape.facts import Relation
+from egshape.facts.absorb import residue_class
 from egshape.facts.intervals import normalized
 from egshape.ir.graph import Op, SymbolDef
 
@@ -31,16 +32,9 @@ def joined_facts(size: Dim, given: Sequence[Dim], context: Context) -> Iterator[
     ranges = normalized((max(low or 0, 0), high) for low, high in ends)
     if ranges != ((0, None),):
         yield Relation("in", size, const(0), "", ranges)
-    divisor, rest = reduce(_joined_class, map(_class_of, given))
+    divisor, rest = reduce(_joined_class, map(residue_class, given))
     if divisor > 1:
         yield Relation("==", size % divisor, const(rest))
-
-
-def _class_of(size: Dim) -> tuple[int, int]:
-    """Divisor and remainder of a size by its form; 0 and itself of a number."""
-    constant = sum(c for mono, c in size.terms if not mono)
-    divisor = gcd(*(c for mono, c in size.terms if mono))
-    return (divisor, constant % divisor) if divisor else (0, constant)
 
 
 def _joined_class(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int]:

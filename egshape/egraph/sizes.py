@@ -54,6 +54,10 @@ class Sizes:
         """The sizes that a dim may be, as far as intervals tell."""
         return self.context.ranges(dim)
 
+    def residue_class(self, dim: Dim) -> tuple[int, int]:
+        """(divisor, remainder) of a size, as far as known; (0, value) of a number."""
+        return self.context.residue_class(dim)
+
     def explain(self, one: Dim, other: Dim) -> Sequence[Equality] | None:
         """The equations that make two sizes equal for the rules, in order; None where they are not equal by rules."""
         return None if self.exchange is None else self.exchange.explain(one, other)

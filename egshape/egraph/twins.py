@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from egshape.decide.context import Context
 from egshape.dims import Dim, const, product, symbol
+from egshape.egraph.joined import joined_facts
 from egshape.facts import Relation
 from egshape.ir.builder import small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
@@ -50,6 +52,7 @@ class Twins:
     same: dict[str, Dim] = field(default_factory=dict)
     _makers: dict[Value, Op] = field(default_factory=dict)
     _most: dict[Dim, Dim] = field(default_factory=dict)
+    _choices: dict[Dim, tuple[Dim, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Only sizes that ops of the block define, or elements of its arguments are, can come of the same data."""
@@ -72,6 +75,7 @@ class Twins:
         self._makers |= dict.fromkeys(op.results, op)
         self._follow(op)
         self._count(op)
+        self._choose(op)
         found += self._of_elements(op.results)
         return self._noted(found)
 
@@ -123,6 +127,22 @@ class Twins:
             most = product(x.type.dims[axis] for axis in op.attrs["dims"])
             self._most |= dict.fromkeys(self._integers(op.result).reshape(-1), most)
 
+    def _choose(self, op: Op) -> None:
+        """Integers that are those of one branch, or of one operand, whatever decides of which."""
+        traits = self.registry[op.name].traits
+        given = [[op.operands[place] for place in traits.arms]]
+        if traits.regions == "branch":
+            for inner in (inner for region in op.regions for inner in region.ops):
+                self._follow(inner)
+                self._choose(inner)
+            given = [list(values) for values in zip(*(region.results for region in op.regions), strict=True)]
+        for result, values in zip(op.results, given, strict=False):
+            if values and all(map(_is_followed, (result, *values))):
+                rows = [self._integers(each).reshape(-1) for each in (result, *values)]
+                for item, *chosen in zip(*rows, strict=True) if len({len(row) for row in rows}) == 1 else ():
+                    known = (each for one in chosen for each in self._choices.get(one, (one,)))
+                    self._choices[item] = tuple(dict.fromkeys(known))
+
     def _integers(self, value: Value) -> Any:
         """The integers of a value, each a symbol of its own where nothing is known; None for another value."""
         if value not in self._items and _is_followed(value):
@@ -142,13 +162,16 @@ class Twins:
                     yield Relation("==", one, two)
 
     def _of_elements(self, values: Collection[Value]) -> Iterator[Relation]:
-        """Of the symbols that integers of values define: that an earlier one is the same, and what they are at most."""
+        """Of the symbols that integers of values define: that an earlier one is the same, what they are at most, and
+        what those have in common of which they are one."""
         for each in self.block.symbols:
             if each.element is not None and each.value in values and _is_followed(each.value):
                 item = self._integers(each.value).reshape(-1)[each.element]
                 first = self._named.setdefault((each.value.type.dtype, item), each)
                 if item in self._most:
                     yield Relation("<=", symbol(each.name) - each.offset, self._most[item])
+                chosen = [given + each.offset for given in self._choices.get(item, ())]
+                yield from joined_facts(symbol(each.name), chosen, Context()) if chosen else ()
                 if first is not each:
                     yield Relation("==", symbol(each.name), symbol(first.name) + (each.offset - first.offset))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.facts.intervals import INTEGERS, Interval, Ranges, complement, contains, intersect, normalized, preimage
@@ -23,6 +24,13 @@ def linear_symbol(dim: Dim) -> tuple[str, int, int] | None:
     if len(mono) != 1 or mono[0][1] != 1 or not isinstance(mono[0][0], Symbol):
         return None
     return mono[0][0].name, scale, terms[1][1] if len(terms) == 2 else 0
+
+
+def residue_class(dim: Dim) -> ResidueClass:
+    """Divisor and remainder of a size by its form; 0 and itself of a number."""
+    constant = sum(c for mono, c in dim.terms if not mono)
+    divisor = gcd(*(c for mono, c in dim.terms if mono))
+    return (divisor, constant % divisor) if divisor else (0, constant)
 
 
 def congruence(dim: Dim) -> tuple[Dim, int, int] | None:

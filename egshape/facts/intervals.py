@@ -89,6 +89,12 @@ def preimage(ranges: Ranges, scale: int, offset: int) -> Ranges:
     return normalized(out)
 
 
+def image(ranges: Ranges, scale: int, offset: int) -> Ranges:
+    """Intervals around scale*x + offset for the integers x in the list, one for each interval (scale is not 0)."""
+    ends = [[None if end is None else scale * end + offset for end in each] for each in ranges]
+    return normalized((one, two) if scale > 0 else (two, one) for one, two in ends)
+
+
 def clip_to_class(ranges: Ranges, divisor: int, remainder: int) -> Ranges:
     """Move the ends of each interval to the nearest integers that are remainder modulo divisor."""
     if divisor == 1:

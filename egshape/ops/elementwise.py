@@ -261,7 +261,7 @@ class Compare:
     "select",
     family="ternary",
     operands=("pred", "on_true", "on_false"),
-    traits=Traits(scalars=(0,)),
+    traits=Traits(scalars=(0,), arms=(1, 2)),
     names={"stablehlo": "select"},
     doc="on_true where pred holds, else on_false; pred is a scalar or has their shape.",
 )

@@ -91,6 +91,8 @@ class Traits:
     moves: bool = False
     """It moves the elements of one constant: the engine's rules ``fold/...`` take what it gives."""
     limits: Limits | None = None
+    arms: tuple[int, ...] = ()
+    """Places of operands each element of which, or that of another of them, is an element of the result."""
     involution: bool = False
     """f(f(x)) = x."""
     idempotent: Literal["", "real", "all"] = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from egshape.decide.context import Context, Verdict, holds_all
+from egshape.decide.context import Context, Verdict, denials, holds_all
 from egshape.decide.reason import Step
 from egshape.decide.refute import Budget, refute_world
 from egshape.decide.samples import Sampler
@@ -20,7 +20,7 @@ _FIRST_POINTS = 12
 _MORE_POINTS = 120
 _TRIES_PER_POINT = 6
 _WORLDS = 60
-_EFFORT = 50_000  # what a whole question may cost, about microseconds
+_EFFORT = 100_000  # what a whole question may cost, about microseconds
 _EFFORT_PER_FACT = 1_000
 _EFFORT_OF_ONE_TRY = 6_000
 _EFFORT_OF_MISSING = 24_000
@@ -95,7 +95,7 @@ class _Question:
         verdict = self._verdict(context, _WORLDS, _EFFORT // 2)
         if verdict.answer == "proved" and self.witnessed:
             return self._result("proved", context.reasons(self.goal))
-        found = self._search(context, _MORE_POINTS, _TRIES_PER_POINT * _MORE_POINTS)
+        found = self._search_false(context) or self._search(context, _MORE_POINTS, _TRIES_PER_POINT * _MORE_POINTS)
         if found is not None:
             return found
         if not self.witnessed:
@@ -156,6 +156,19 @@ class _Question:
                 continue
             ordered = dict(sorted(env.items(), key=lambda kv: natural_key(kv[0])))
             return Proof(goal="", status="refuted", counterexample=ordered)
+        return None
+
+    def _search_false(self, context: Context) -> Proof | None:
+        """As ``_search``, among sizes solved for what would make the goal false."""
+        for denial in denials(self.goal):
+            narrowed = context.copy()
+            try:
+                self._assume(narrowed, [denial], _EFFORT_OF_ONE_TRY)
+            except Contradiction:
+                continue
+            found = self._search(narrowed, _FIRST_POINTS, 4 * _FIRST_POINTS)
+            if found is not None:
+                return found
         return None
 
     def _inconsistent(self, suspects: Sequence[object]) -> Proof:

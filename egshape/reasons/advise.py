@@ -16,6 +16,7 @@ from egshape.egraph.cost import LAUNCH, CostModel, likely_sizes
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
+from egshape.facts.absorb import linear_symbol
 from egshape.hints import option
 from egshape.ir.graph import Graph, Op, Value, blocks_of, dims_of, relation_of
 from egshape.ops import REGISTRY
@@ -85,8 +86,9 @@ def advise_within(
     """``advise`` under limits; ``on_trial`` is told (number, how many, fact) before each trial."""
     deadline = time.monotonic() + seconds
     before = optimize(graph, facts=facts, validate=False)
-    single = list(candidates(before))
-    wanted = [*((each,) for each in single), *_together(before, single)]
+    rows = _equal_axes(before.source)
+    single = list(_candidates(before, rows))
+    wanted = [*((each,) for each in single), *_together(rows, single)]
     found: list[tuple[Facts, Advice]] = []
     useless: list[str] = []
     tried = 0
@@ -224,14 +226,17 @@ def _bytes(values: Iterable[Value], model: CostModel) -> float:
 
 def candidates(result: Result) -> Iterator[Relation]:
     """Facts worth a trial, the most promising first, each once; none that is known or refuted already."""
+    return _candidates(result, _equal_axes(result.source))
+
+
+def _candidates(result: Result, rows: Sequence[Sequence[Relation]]) -> Iterator[Relation]:
     context = Context()
     context.assume_all(entry_facts(result.source, result.facts))
     inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
     seen: set[Key] = set()
-    equal = [fact for shapes in _meeting(result.source) for fact in _pairs(shapes)]
     for fact in (
         *from_checks(result),
-        *equal,
+        *(fact for row in rows for fact in row),
         *_multiples(result.source),
         *_not_one(result),
     ):
@@ -244,12 +249,12 @@ def candidates(result: Result) -> Iterator[Relation]:
             yield fact
 
 
-def _together(result: Result, single: Sequence[Relation]) -> Iterator[tuple[Relation, ...]]:
+def _together(rows: Sequence[Sequence[Relation]], single: Sequence[Relation]) -> Iterator[tuple[Relation, ...]]:
     """Equalities that are worth a trial together: all axes of two shapes that meet, then any two of the single ones."""
     open_ = {key_of(each) for each in single}
     seen: set[frozenset[Key]] = set()
-    rows = [_pairs([one, two]) for shapes in _meeting(result.source) for one, two in combinations(shapes, 2)]
-    for facts in (*map(tuple, rows), *combinations([each for each in single if each.kind == "=="], 2)):
+    equal = [each for each in single if each.kind == "==" and _is_plain(each.lhs) and _is_plain(each.rhs)]
+    for facts in (*rows, *combinations(equal, 2)):
         wanted = tuple({key_of(each): each for each in facts if key_of(each) in open_}.values())
         keys = frozenset(map(key_of, wanted))
         if len(wanted) > 1 and keys not in seen:
@@ -322,17 +327,24 @@ def _meeting(graph: Graph) -> Iterator[Sequence[tuple[Dim, ...]]]:
     yield from by_rank.values()
 
 
-def _pairs(shapes: Sequence[tuple[Dim, ...]]) -> Iterator[Relation]:
-    """Equal sizes at one place of two shapes, of which one may be a number that says more than 0 and 1 do."""
-    for one, two in combinations(shapes, 2):
-        for a, b in zip(one, two, strict=False):
-            if a is not b and _is_plain(a) and _is_plain(b) and (a.symbols() or b.symbols()):
-                yield Relation("==", *((a, b) if a.symbols() else (b, a)))
+def _equal_axes(graph: Graph) -> list[list[Relation]]:
+    """For any two shapes that meet, equal sizes at each place, of which one may be a number that says more than 0 and 1
+    do."""
+    return [
+        [
+            Relation("==", *((a, b) if a.symbols() else (b, a)))
+            for a, b in zip(one, two, strict=False)
+            if a is not b and _is_plain(a) and _is_plain(b) and (a.symbols() or b.symbols())
+        ]
+        for shapes in _meeting(graph)
+        for one, two in combinations(shapes, 2)
+    ]
 
 
 def _is_plain(dim: Dim) -> bool:
     """Whether a size is a multiple of one symbol, or a number above 1."""
-    return dim.const > 1 if dim.const is not None else len(dim.symbols()) == len(dim.terms) == 1
+    plain = linear_symbol(dim)
+    return dim.const > 1 if dim.const is not None else plain is not None and plain[2] == 0
 
 
 def _multiples(graph: Graph) -> Iterator[Relation]:

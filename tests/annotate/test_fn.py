@@ -79,6 +79,11 @@ def test_dtype_and_rank_may_be_left_to_the_call() -> None:
     assert len(both.graph_of(zeros(2), zeros(4)).inputs) == 2
 
 
+def test_a_function_in_the_place_of_types_is_said() -> None:
+    with pytest.raises(InvalidInput, match="types are texts"):
+        egshape.fn(np.tanh)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("types", "message"), [(["z: f32[n]"], "no argument 'z'"), (["f32[n]"] * 3, "3 types are said of 2 arguments")]
 )

@@ -78,3 +78,22 @@ def test_a_written_file_keeps_lists_of_intervals(form: str, tmp_path: Path, caps
     capsys.readouterr()
     assert main(["facts", str(out)]) == 0
     assert "[1,4] or [8,8] or [20,32]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["mlir", "onnx", "egs"])
+def test_a_written_file_keeps_remainders_and_what_is_said_of_two_sizes(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "one.egs", tmp_path / f"out.{form}"
+    source.write_text(
+        "graph g(%x: f32[n, 4], %y: f32[m]) { symbols n = size(%x, 0), m = size(%y, 0)"
+        "  %0: f32[n, 4] = tanh(%x)  return %0 as y, %y as z }"
+    )
+    given = ["--assume", "n in [1,5] or [8,12] or [40,44]", "--assume", "n % 4 == 0", "--assume", "m == 2*n + 1"]
+    assert main(["optimize", str(source), "-o", str(out), *given]) == 0
+    capsys.readouterr()
+    assert main(["facts", str(out)]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert sorted(row[2:4] for row in rows[1:3]) == [["[4,12] or [40,44]", "4"], ["[9,25] or [81,89]", "8 rest 1"]]
+    n, m = (row[0] for row in sorted(rows[1:3], key=lambda row: row[3]))
+    assert [egshape.prove(f"{m} == 2*{n} + 1", given=row).status for row in rows[3:]] == ["proved"]

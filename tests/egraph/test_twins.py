@@ -81,3 +81,45 @@ def test_integers_that_may_be_negative_are_not_taken_for_sizes(one: str, two: st
         for way in (one, two)
     ]
     assert any(" == " in text and "limits" in text for text in kept(solved(program(*ways))))
+
+
+CHOSEN = [
+    (
+        """"stablehlo.if"(%p) ({
+    stablehlo.return %five : tensor<i32>
+  }, {
+    %ten = stablehlo.constant dense<10> : tensor<i32>
+    stablehlo.return %ten : tensor<i32>
+  }) : (tensor<i1>) -> tensor<i32>""",
+        ((5, 5), (10, 10)),
+    ),
+    (
+        """"stablehlo.case"(%k) ({
+    stablehlo.return %five : tensor<i32>
+  }, {
+    %a = stablehlo.constant dense<20> : tensor<i32>
+    %b = stablehlo.constant dense<40> : tensor<i32>
+    %c = stablehlo.select %p, %a, %b : tensor<i1>, tensor<i32>
+    stablehlo.return %c : tensor<i32>
+  }) : (tensor<i32>) -> tensor<i32>""",
+        ((5, 5), (20, 20), (40, 40)),
+    ),
+    ("stablehlo.select %p, %five, %k : tensor<i1>, tensor<i32>", ((0, None),)),
+]
+
+
+@pytest.mark.parametrize(("chosen", "ranges"), CHOSEN)
+def test_an_integer_that_is_one_of_several_bounds_the_size_that_it_is(
+    chosen: str, ranges: tuple[tuple[int, int | None], ...]
+) -> None:
+    text = f"""func.func @main(%x: tensor<f32>, %p: tensor<i1>, %k: tensor<i32>) -> tensor<2x?xf32> {{
+  %five = stablehlo.constant dense<5> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<1xi32>
+  %n = {chosen}
+  %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %s = stablehlo.concatenate %two, %r, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %d = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<2x?xf32>
+  return %d : tensor<2x?xf32>
+}}"""
+    (size,) = egshape.optimize(read(text, "m")).report.symbols
+    assert size.ranges == ranges

@@ -468,6 +468,22 @@ def slice_within_second(m: Maker) -> Value:
     return m.window(both, starts, list(both.type.dims), [m.choice((1, 1, 2)) for _ in starts])
 
 
+@pattern("tensor.slice/across-concatenate")
+def slice_across(m: Maker) -> Value:
+    x, y, both, axis = joined(m)
+    limits = list(both.type.dims)
+    limits[axis] = x.type.dims[axis] + 1 if m.at(y.type.dims[axis]) >= 1 else x.type.dims[axis]
+    return m.window(both, [const(0)] * len(limits), limits, [m.choice((1, 1, 1, 2)) for _ in limits])
+
+
+@pattern("tensor.slice/update-all")
+def update_of_all(m: Maker) -> Value:
+    x = m.value()
+    y = m.input(x.type.dtype, x.type.dims if m.chance(2) else [const(0) for _ in x.type.dims])
+    starts = [m.input("i32", ()) for _ in x.type.dims]
+    return m.one("dynamic_update_slice", (x, y, *starts))
+
+
 @pattern("tensor.slice/concatenate-slices")
 def concatenate_slices(m: Maker) -> Value:
     x = m.value(low=1)

@@ -35,6 +35,18 @@ PROVED = [
     ("3*a == 2*b", "b % 3 == 0"),
     ("a <= b; b <= c; c <= a", "a == c"),
     ("a != b; a <= b", "a + 1 <= b"),
+    # of equations that stay rules: their rows, and cases of what stands in them
+    ("", "-1 - b - a%2 != min(2, b)"),
+    ("a >= 4", "max(cdiv(a, 2), a - 4) != a"),
+    ("a <= 5", "3 - a*a != a"),
+    ("", "b*(6 + a) != a + 5"),
+    ("a*b == 6", "a <= 6"),
+    ("", "(a*a) % 8 != 2"),
+    # quotients in one form
+    ("b >= 1; c >= 1", "(a*b)//(b*c) == a//c"),
+    ("b >= 1; c >= 1", "(a*b) % (c*b) == (a % c)*b"),
+    ("b >= 1", "(-a) % b == (a + b - 1)//b*b - a"),
+    ("a % b >= 1", "cdiv(a, b) == a//b + 1"),
 ]
 
 

@@ -194,3 +194,16 @@ def test_a_size_that_meets_a_number() -> None:
       return %0 as out
     }"""
     assert "n == 24" in {each.fact for each in advise(egshape.load(text.encode(), "egs"))}
+
+
+def test_only_equal_sizes_are_tried_together() -> None:
+    """Not multiples, nor a size that is joined with a number already."""
+    text = """graph g(%x: f32[n, m], %y: f32[64, k]) {
+      symbols n = size(%x, 0), m = size(%x, 1), k = size(%y, 1)
+      %s: f32[bcast(n, 64), bcast(m, k)] = broadcast_in_dim(%x) {dims=[0, 1], shape=<bcast(n, 64), bcast(m, k)>}
+      %r: f32[bcast(n, 64)*bcast(m, k)] = reshape(%s) {shape=<bcast(n, 64)*bcast(m, k)>}
+      return %r as out
+    }"""
+    found = advise_within(egshape.load(text.encode(), "egs"))
+    joined = [each for each in (*found.useless, *(each.fact for each in found.advice)) if ";" in each]
+    assert joined and not any("%" in each or "bcast" in each for each in joined)

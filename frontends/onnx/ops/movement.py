@@ -241,6 +241,8 @@ def tile(s: Scope, node: Node, x: Value, repeats: Value) -> Value:
     times = s.sizes(of_length(s, repeats, x.type.rank), f"{node.outputs[0]}.repeats")
     if len(times) != x.type.rank:
         raise node.error(f"repeats {len(times)} axes of a tensor of rank {x.type.rank}")
+    if all(count.const == 1 for count in times):
+        return x
     split = [size for pair in zip(times, x.type.dims, strict=True) for size in pair]
     wide = s.one("broadcast_in_dim", (x,), dims=tuple(range(1, 2 * x.type.rank, 2)), shape=tuple(split))
     return reshape(s, wide, [count * size for count, size in zip(times, x.type.dims, strict=True)])

@@ -41,6 +41,12 @@ CASES = {
     "padded by ones": (f"g ({CONV}) => (float[n,4,p,q] z) {{ u = Pad(x, around, one) z = Conv(u, k) }}", 2),
     "padded channels": (f"g ({CONV}) => (float[n,4,p,q] z) {{ u = Pad(x, deep) z = Conv(u, k4) }}", 2),
     "padded by nothing": (f'g ({CONV}) => (float[n,3,h,w] z) {{ u = Pad<mode="reflect">(x, none) z = Neg(u) }}', 1),
+    "tiled by ones": (f"g ({CONV}) => (float[n,3,h,w] z) {{ u = Tile(x, ones) z = Neg(u) }}", 1),
+    "parts behind the first": (
+        """g (float[n,h] x, float[n,w] y, float[n,3] u) => (float[n,k] z) { a = Concat<axis=1>(x, y, u)
+        s = Shape<start=1>(x) z = Slice(a, s, last, i1) }""",
+        1,
+    ),
     "zero states": (
         f"""g ({LSTM}) => (float[t,1,n,3] y) {{ s = Shape<start=1,end=2>(x) e = Concat<axis=0>(i1, s, i3)
         h = ConstantOfShape(e) y = LSTM<hidden_size=3>(x, wx, wr, , , h, h) }}""",
@@ -107,7 +113,7 @@ def _constants() -> dict[str, np.ndarray]:
     numbers = {"i0": [0], "i1": [1], "i2": [2], "i3": [3], "m1": [-1], "last": [LAST], "first": [-LAST - 1]}
     numbers |= {"i22": [2, 2], "i00": [0, 0], "none": [0] * 8, "around": [0, 0, 1, 0, 0, 0, 2, 1]}
     numbers |= {"i02": [0, 2], "i01": [0, 1], "i10": [1, 0], "i11": [1, 1], "i23": [2, 3], "ends": [LAST, LAST]}
-    numbers |= {"deep": [0, 1, 0, 0, 0, 0, 0, 0]}
+    numbers |= {"deep": [0, 1, 0, 0, 0, 0, 0, 0], "ones": [1] * 4}
     return {**out, **{name: np.array(held, np.int64) for name, held in numbers.items()}}
 
 
