@@ -73,9 +73,9 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
 
 
 def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None, ranked: bool) -> Typed:
-    """A type of which the rank is at least the one that the model states, but for an output that nothing reads of
-    operands that are not ``ranked``: nothing needs that, and runtimes do not hold the model to it."""
-    rank = scope.known_rank(name) if ranked or name not in scope.program.ends else None
+    """A type of which the rank is at least the one that the model states of an op on operands that are ``ranked``; of
+    others what the model states was found for some sizes, and runtimes do not hold it to that."""
+    rank = scope.known_rank(name) if ranked else scope.told_rank(name)
     return dtype, (const(UNKNOWN),) * rank if shape is None and rank is not None else shape
 
 

@@ -43,7 +43,14 @@ def shape(run: Callable[..., Any], *arguments: Any) -> tuple[int, ...] | None:
 
 @pytest.mark.parametrize(
     ("dims", "declared", "after"),
-    [([1, "n", 1], ["a", "b"], None), (["n", 3, 1], ["n", 3, 1], "Relu"), (["n", 3, 1, 1], ["n"], None)],
+    [
+        ([1, "n", 1], ["a", "b"], None),
+        (["n", 3, 1], ["n", 3, 1], "Relu"),
+        (["n", 3, 1, 1], ["n"], None),
+        (["n", 1, 3], ["n", 3], None),  # right but for n == 1
+        (["n", 3], [3], None),  # right for n == 1 only
+        (["n", 1, 3], ["n", 3], "Softmax"),
+    ],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:.*has no rank")
@@ -54,6 +61,8 @@ def test_a_wrong_rank_of_a_squeeze(
         [N("Squeeze", ["x"], ["s"]), N(after or "Identity", ["s"], ["y"])] if after else [N("Squeeze", ["x"], ["y"])]
     )
     model = made(nodes, [("x", FLOAT, dims)], [("y", FLOAT, declared)], 17)
+    if after:
+        model.graph.value_info.append(helper.make_tensor_value_info("s", FLOAT, declared))
     graph = egshape.load(model.SerializeToString(), "onnx")
     egshape.save(egshape.optimize(graph), tmp_path / "o.onnx")
     function = egshape.compile(graph)
