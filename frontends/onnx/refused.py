@@ -53,7 +53,7 @@ LAX = frozenset(("Concat",))
 
 def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -> Bounds:
     """What is known of sizes of the inputs of a graph in any run of the model that was written of it. What an op
-    that is lax about empty operands refuses counts where no other op that was read, and is gone, asks for these sizes."""
+    refuses that is lax about empty operands counts where no other op that was read, and is gone, asks for them."""
     known = Bounds()
     stated = {(each.value, each.axis): symbol(each.name) for each in graph.body.symbols if not each.offset}
     for (value, axis), size in stated.items():
