@@ -385,16 +385,20 @@ def _cuda(graph: Graph, _: int, facts: str, architectures: Sequence[str] | None,
 
 
 def _native(graph: Graph, compile_function: Callable[[Graph], Any]) -> Any:
-    """A graph by a back end that has no complex numbers and no texts, and lacks some ops: these are called."""
+    """A graph by a back end that has no complex numbers, no texts and no values without a rank, and lacks some ops:
+    these are called."""
     from egshape.adapters.onnx_host import compile_with_host_calls
     from egshape.adapters.pairs import PairFunction, needs_calls
     from egshape.adapters.text import TextFunction, has_text
+    from egshape.adapters.unranked import UnrankedFunction, has_unranked
 
     def native(each: Graph) -> Any:
         return compile_with_host_calls(each, compile_function)
 
     def made(each: Graph) -> Any:
         each = expand(each)
+        if has_unranked(each):
+            return UnrankedFunction(each, made, Compiled(each).checks)
         return PairFunction(each, native) if needs_calls(each) else native(each)
 
     return TextFunction(graph, made) if has_text(graph) else made(graph)

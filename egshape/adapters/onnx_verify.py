@@ -24,7 +24,7 @@ from egshape.guest import LARGEST_MB, GuestLost, Host, host
 from egshape.hints import install
 from egshape.ir.drawn import inputs_at
 from egshape.ir.graph import Graph, Op
-from egshape.ir.points import Point, admitted_points, points_of
+from egshape.ir.points import Data, Point, admitted_points, points_of
 from egshape.ir.types import is_integer
 from egshape.limits import LimitReached, held, holding, resident_mb
 from egshape.ops.host import FRAGILE, HOST_CALLS
@@ -48,7 +48,7 @@ _HELD_TWICE = 2.5
 """Bytes that both models take of a runtime's memory, for each byte of weights."""
 
 _END_SECONDS = 10.0
-"""Time for runs with integers at the ends of their dtypes."""
+"""Time for runs with integers at the ends of their dtypes, and with floats that are no finite numbers."""
 
 Arrays = Mapping[str, np.ndarray]
 """Arrays by the names of inputs."""
@@ -80,11 +80,13 @@ class Runtime:
     arguments: tuple[Any, ...] = ()
     extra: str = "onnx"
     draws: int = 1
-    """How many arrays are drawn for each sizes: with more than one integers go from small ones to the largest axis, and
-    in the end to the ends of their dtype, where what they do is defined."""
+    """How many arrays are drawn for each sizes: with more than one integers go from small ones to the largest axis."""
+    ends: tuple[Data, ...] = ()
+    """What is compared in the end, where the original takes it: integers at the ends of their dtype ("extreme"), floats
+    that are no finite numbers ("special")."""
 
 
-ONNX_RUNTIME = Runtime("ONNX Runtime", "onnxruntime", onnx_session)
+ONNX_RUNTIME = Runtime("ONNX Runtime", "onnxruntime", onnx_session, ends=("special", "extreme"))
 
 
 def available() -> bool:
@@ -187,7 +189,7 @@ def _compared(
         side.ran.append(point.sizes)
         if len(side.ran) == wanted or (number and not point.sizes):
             break
-    if side.runtime.draws > 1 and (difference := _at_ends(side, guest, graphs[0], points)):
+    if difference := _at_ends(side, guest, graphs[0], points):
         return Compared(difference, tuple(side.ran))
     if excluding and (difference := _excluded(side, guest, graphs[0], facts, wanted)):
         return Compared(difference, tuple(side.ran), tuple(side.rejected))
@@ -207,23 +209,29 @@ def _at_all(side: _Side, guest: Host, graph: Graph, point: Point, drawn: Sequenc
 
 
 def _at_ends(side: _Side, guest: Host, graph: Graph, points: Sequence[Point]) -> str:
-    """How the models differ at integers at the ends of their dtypes, "" if they do not. A loop may then have no end
-    that anybody sees, so it is given up after a while."""
-    whole = [value.name for value in graph.inputs if is_integer(value.type.dtype)]
-    if not whole:
-        return ""
-    try:
-        with holding(time.monotonic() + _END_SECONDS):
-            for number, point in enumerate(points):
-                plain = _arrays(graph, point, number)
-                ends = _arrays(graph, replace(point, data="extreme"), number)
-                if plain is not None and ends is not None:
-                    arrays = {**plain, **{name: ends[name] for name in whole}}
-                    if difference := _at(side, guest, graph, point.sizes, arrays):
+    """How the models differ at the ends of what inputs hold, "" if they do not. A loop may then have no end that
+    anybody sees, so it is given up after a while."""
+    until = time.monotonic() + _END_SECONDS
+    for data in side.runtime.ends:
+        try:
+            with holding(until):
+                for number, point in enumerate(points):
+                    arrays = _end_arrays(graph, point, number, data)
+                    if arrays and (difference := _at(side, guest, graph, point.sizes, arrays)):
                         return difference
-    except (GuestLost, LimitReached):
-        side.opened(guest)
+        except (GuestLost, LimitReached):
+            side.opened(guest)
     return ""
+
+
+def _end_arrays(graph: Graph, point: Point, number: int, data: Data) -> Arrays | None:
+    """Plain arrays, but for integers where they are "extreme", and for the others where they are "special"; None where
+    none are so."""
+    names = [value.name for value in graph.inputs if is_integer(value.type.dtype) == (data == "extreme")]
+    plain, ends = _arrays(graph, point, number), _arrays(graph, replace(point, data=data), number)
+    if plain is None or ends is None or not names:
+        return None
+    return {**plain, **{name: ends[name] for name in names}}
 
 
 def _at(side: _Side, guest: Host, graph: Graph, sizes: Mapping[str, int], arrays: Arrays) -> str | None:

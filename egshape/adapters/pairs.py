@@ -126,7 +126,7 @@ class _Pairs:
         """An op as a call of its reference; the sizes that it needs are an operand."""
         own = [each for value in old.results for each in self.own.get(value, ())]
         names = sorted(
-            {name for dim in _sizes(old, reads) for name in dim.symbols()}
+            {name for dim in sizes_in(old, reads) for name in dim.symbols()}
             - {each.name for each in own}
             - {each.name for region in old.regions for each in _symbols(region)}
         )
@@ -171,7 +171,7 @@ def _symbols(block: Block) -> Iterator[SymbolDef]:
             yield from region.symbols
 
 
-def _sizes(op: Op, reads: Sequence[Value]) -> Iterator[Dim]:
+def sizes_in(op: Op, reads: Sequence[Value]) -> Iterator[Dim]:
     """Every size that an op and its regions speak of."""
     inside = [op, *(each for region in op.regions for each in region.walk())]
     for value in (*reads, *(value for each in inside for value in each.results)):
@@ -185,7 +185,7 @@ def _sizes(op: Op, reads: Sequence[Value]) -> Iterator[Dim]:
                 yield from arg.type.shape or ()
 
 
-def _on_host(array: Any) -> np.ndarray:
+def on_host(array: Any) -> np.ndarray:
     """An array of the host; one of a device, which is there where inputs of the call are its own, is copied."""
     return np.asarray(array.numpy() if isinstance(array, DeviceArray) else array)
 
@@ -198,7 +198,7 @@ def _complex(name: str, dtype: str, given: Any) -> np.ndarray:
             hint="give it as numpy's",
             code="input",
         )
-    array = _on_host(given)
+    array = on_host(given)
     if array.dtype != numpy_dtype(dtype):
         raise EgshapeError(f"input {name!r} has elements of {numpy_dtype(dtype)}, got {array.dtype}", code="input")
     return array
@@ -222,9 +222,7 @@ class PairFunction(WrappedFunction):
             given.append(split(_complex(name, dtype, array)) if is_complex(dtype) else array)
         found = self._function(*given)
         results = found if isinstance(found, tuple) else (found,)
-        shown = tuple(
-            joined(_on_host(each)) if mask else each for each, mask in zip(results, self._wanted, strict=True)
-        )
+        shown = tuple(joined(on_host(each)) if mask else each for each, mask in zip(results, self._wanted, strict=True))
         shown = tensors_of(shown) if brought else shown
         return shown if isinstance(found, tuple) else shown[0]
 

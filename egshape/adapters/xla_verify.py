@@ -29,7 +29,7 @@ def compare_texts(
 ) -> Compared:
     """As ``compare_models``, for StableHLO as text or bytecode. Sizes that facts exclude are rejected too."""
     names = [value.name for value in graph.inputs]
-    runtime = Runtime("XLA", "jaxlib", Session, (names, list(graph.output_names)), "stablehlo", _DRAWS)
+    runtime = Runtime("XLA", "jaxlib", Session, (names, list(graph.output_names)), "stablehlo", _DRAWS, ("extreme",))
     return compare_models(
         original, written, graph, facts, result=result, seconds=SECONDS, excluding=True, runtime=runtime
     )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import permutations
 from math import prod
 
-from egshape.dims import Dim, const, maximum, parse
+from egshape.dims import Dim, const, maximum, minimum, parse
 from egshape.dims.forms import total
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
@@ -88,6 +88,13 @@ def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[
         return
     pred = condition if condition.type.rank == 0 else s.one("reshape", (condition,), shape=())
     s.add("check", (pred if wanted else s.one("not", (pred,)),), {"message": message, "args": args})
+
+
+def some(s: Scope, size: Dim, results: Dim, what: str) -> None:
+    """A check, unless it surely holds, that an axis has an element where there are results."""
+    needed = Relation("<=", minimum(results, const(1)), size)
+    if s.decide(needed.kind, needed.lhs, needed.rhs) is not True:
+        relate(s, needed, f"{what} of an axis of size {{0}}, which has no element", (size,))
 
 
 def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = (), fact: str = "") -> None:

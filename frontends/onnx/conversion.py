@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from onnx import GraphProto, ModelProto, NodeProto, helper, version_converter
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, helper, numpy_helper, version_converter
 
+from egshape.dims import const, mod, parse
+from egshape.errors import EgshapeError
 from egshape.frontends.onnx.emit_scope import Names
 from egshape.frontends.onnx.node import STANDARD, graphs_of, nodes_in
+from egshape.frontends.onnx.types import nearest_of_old
 
 ONE_AXIS = 13
 """The opset since which a softmax is over one axis; before, it is over the rows of x flattened to a matrix."""
@@ -15,12 +19,23 @@ ONE_AXIS = 13
 ZEROS = 14
 """The opset since which Reshape can take sizes of 0 as they are."""
 
+CHANNELS = 21
+"""The opset since which GroupNormalization scales each channel."""
+
+PLACES = 11
+"""The opset since which Resize says where its elements lie; before, they lie at the corners."""
+
+UNEVEN = 18
+"""The opset since which a Split without sizes makes a shorter last part; before, it refuses to."""
+
 _SOFT = ("Softmax", "LogSoftmax", "Hardmax")
 
 
 def converted(model: ModelProto, opset: int) -> ModelProto:
     """The model at another opset of the standard ops. Raises several kinds of errors, as the converter does."""
     before = max((each.version for each in model.opset_import if each.domain in STANDARD), default=opset)
+    if before < CHANNELS <= opset and any(each.op_type == "GroupNormalization" for each in nodes_in(model.graph.node)):
+        raise ValueError("the scales of a GroupNormalization were those of groups")
     found: ModelProto = version_converter.convert_version(model, opset)
     if before < ONE_AXIS <= opset:
         names = Names()
@@ -29,6 +44,10 @@ def converted(model: ModelProto, opset: int) -> ModelProto:
         _flatten(found.graph, names)
     if opset >= ZEROS:
         _keep_zeros(found.graph)
+    if before < PLACES <= opset:
+        _from_corners(found.graph)
+    if before < UNEVEN <= opset:
+        _split_evenly(found.graph)
     return found
 
 
@@ -86,3 +105,65 @@ def _keep_zeros(graph: GraphProto) -> None:
         named = any(each.name == "allowzero" for each in node.attribute)
         if flat is not None and shape is not None and flat.input[0] == shape.input[0] and not named:
             node.attribute.append(helper.make_attribute("allowzero", 1))
+
+
+def _from_corners(graph: GraphProto) -> None:
+    """Say of each Resize, which may have been an Upsample, where its elements lie, and which is the nearest: the next
+    one where an image becomes smaller, else the one before. Raises ValueError where it is either."""
+    constants = {each.name: each for each in graph.initializer}
+    nodes = list(nodes_in(graph.node))
+    constants |= {node.output[0]: node.attribute[0].t for node in nodes if node.op_type == "Constant"}
+    for node in nodes:
+        named = {each.name for each in node.attribute}
+        if node.op_type != "Resize" or node.domain or "coordinate_transformation_mode" in named:
+            continue
+        held = constants.get(node.input[2]) if len(node.input) > 2 else None
+        scales = np.ones(0) if held is None else numpy_helper.to_array(held)
+        nearest = nearest_of_old(scales)
+        if nearest is None and not any(each.name == "mode" and each.s != b"nearest" for each in node.attribute):
+            raise ValueError("a Resize takes the nearest elements on either side")
+        node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
+        node.attribute.append(helper.make_attribute("nearest_mode", nearest or "floor"))
+
+
+def _split_evenly(graph: GraphProto) -> None:
+    """Give a Split that takes the number of its parts sizes that are equal, unless its axis surely has such parts: they
+    do not add up to another axis."""
+    sizes = {info.name: info.type.tensor_type.shape.dim for info in (*graph.input, *graph.value_info, *graph.output)}
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        for inner in graphs_of(node.attribute):
+            _split_evenly(inner)
+        count = len(node.output)
+        if node.op_type == "Split" and not node.domain and len(node.input) == 1 and count > 1:
+            axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+            held = sizes.get(node.input[0], ())
+            if not -len(held) <= axis < len(held) or not _divides(count, held[axis]):
+                nodes += _equal_sizes(node, axis, count)
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _divides(count: int, size: TensorShapeProto.Dimension) -> bool:
+    """Whether a size is known to be a multiple of a number."""
+    try:
+        return (
+            mod(const(size.dim_value) if size.HasField("dim_value") else parse(size.dim_param), const(count)).const == 0
+        )
+    except EgshapeError:
+        return False
+
+
+def _equal_sizes(node: NodeProto, axis: int, count: int) -> list[NodeProto]:
+    whole, number, part, parts = (f"{node.output[0]}:{what}" for what in ("whole", "number", "part", "sizes"))
+    ends = {"start": axis} if axis == -1 else {"start": axis, "end": axis + 1}
+    del node.attribute[:]
+    node.attribute.append(helper.make_attribute("axis", axis))
+    node.input.append(parts)
+    return [
+        helper.make_node("Shape", [node.input[0]], [whole], **ends),
+        helper.make_node("Constant", [], [number], value_ints=[count]),
+        helper.make_node("Div", [whole, number], [part]),
+        helper.make_node("Tile", [part, number], [parts]),
+    ]

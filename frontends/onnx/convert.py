@@ -26,7 +26,7 @@ from egshape.frontends.onnx.node import STANDARD
 from egshape.frontends.onnx.ops import older
 from egshape.frontends.onnx.own import own_of
 from egshape.frontends.onnx.program import Items, Operand, Program
-from egshape.frontends.onnx.ranks import Functions, inferred
+from egshape.frontends.onnx.ranks import Functions, inferred, open_squeeze
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
 from egshape.frontends.onnx.subgraphs import reads as reads_of
@@ -110,11 +110,7 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
     checks = _held(model, CHECKS, listed, list[Relation]())
     inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
     nodes = needed(proto.graph, set(scope.initializers) | {info.name for info in inputs}, model.name)
-    program.ranks.update(_ranks(proto.graph, nodes, functions, forms))
-    program.ends = frozenset(each.name for each in proto.graph.output if each.type.tensor_type.HasField("shape")) - {
-        *(name for node in nodes for name in reads_of(node)),
-        *(name.removeprefix("%") for name in forms),
-    }
+    program.ranks, program.told = _ranks(proto.graph, nodes, functions, forms)
     given = _inputs(inputs, builder, model.name, forms, program.ranks)
     values = flat(given)
     scope.names.update(zip((info.name for info in inputs), given, strict=True))
@@ -172,16 +168,23 @@ def _upgraded(model: Model, opset: int) -> Model:
 
 def _ranks(
     graph: GraphProto, nodes: Sequence[NodeProto], functions: Functions, forms: Mapping[str, Form]
-) -> dict[str, int]:
-    """How many axes values have that the model states, that is said of inputs, or that their uses tell."""
-    infos = [*graph.input, *graph.value_info, *graph.output]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """How many axes values have: with what the model states of them, and without what it states of results."""
+    said = {name.removeprefix("%"): form.axes for name, form in forms.items() if isinstance(form, Rank)}
+    given = _stated(graph.input)
+    unsaid = any(info.type.HasField("tensor_type") and info.name not in {**said, **given} for info in graph.input)
+    told = {**said, **given}
+    stated = {**said, **_stated((*graph.input, *graph.value_info, *graph.output))}
+    if unsaid:
+        stated = inferred(graph, nodes, functions, stated)
+    if unsaid or any(open_squeeze(node) for node in nodes):
+        told = inferred(graph, nodes, functions, told)
+    return stated, told
+
+
+def _stated(infos: Iterable[ValueInfoProto]) -> dict[str, int]:
     types = {info.name: info.type.tensor_type for info in infos}
-    ranks = {name: len(held.shape.dim) for name, held in types.items() if held.HasField("shape")}
-    for name, form in forms.items():
-        if isinstance(form, Rank):
-            ranks.setdefault(name.removeprefix("%"), form.axes)
-    unsaid = any(info.type.HasField("tensor_type") and info.name not in ranks for info in graph.input)
-    return inferred(graph, nodes, functions, ranks) if unsaid else ranks
+    return {name: len(held.shape.dim) for name, held in types.items() if held.HasField("shape")}
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------

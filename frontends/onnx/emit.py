@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from egshape.dims import symbol
+from egshape.dims import Dim, symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
@@ -98,8 +98,9 @@ class Emitter:
         self._makers: dict[Value, Op] = {}
         self.original = graph.own.model.proto.graph if isinstance(graph.own, Own) else GraphProto()
         """The graph of the file that was read."""
-        said = (*self.original.value_info, *self.original.output)
+        said = (*self.original.input, *self.original.value_info, *self.original.output)
         self.said: Mapping[str, ValueInfoProto] = {each.name: each for each in said}
+        self.ends = {each.name for each in self.original.output}
         if isinstance(graph.own, Own):
             self.scope.said_of(graph.own.small())
 
@@ -138,6 +139,7 @@ class Emitter:
             arguments,
             outputs,
             initializer=self.texts,
+            doc_string=self.original.doc_string or None,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
 
@@ -403,19 +405,22 @@ class Emitter:
         return [wanted.get(value) or self.scope.names.fresh(value.name) for value in op.results]
 
     def info(self, name: str, value: Value) -> ValueInfoProto:
-        """The name and type of a tensor. Of what data give, the type says what the file does."""
+        """The name and type of a tensor. The type says what the file does of what data give, and of an output what it
+        says but for sizes that are known to be a number."""
         shape, dtype = value.type.shape, elem_type_of(value.type.dtype)
-        held = self.said.get(name, ValueInfoProto()).type.tensor_type
+        file = self.said.get(name, ValueInfoProto())
+        held = file.type.tensor_type
         said = held.shape.dim if held.elem_type == dtype and held.HasField("shape") else None
         if shape is None:
             rank: list[int | str | None] | None = None if said is None else [None] * len(said)
         else:
             rank = [size.const if size.const is not None else str(size) for size in shape]
-        out = helper.make_tensor_value_info(name, dtype, rank)
+        out = helper.make_tensor_value_info(name, dtype, rank, file.doc_string)
+        out.metadata_props.extend(file.metadata_props)
         if said is not None and rank is not None and len(said) == len(rank):
-            for place, axis in enumerate(out.type.tensor_type.shape.dim):
-                if shape is None or any(each.startswith("%") for each in shape[place].symbols()):
-                    axis.CopyFrom(said[place])
+            for place, (axis, told) in enumerate(zip(out.type.tensor_type.shape.dim, said, strict=True)):
+                if shape is None or _stays(told, shape[place], name in self.ends):
+                    axis.CopyFrom(told)
         return out
 
     def unsupported(self, op: Op, what: str) -> Unsupported:
@@ -445,6 +450,13 @@ def _structured(graph: Graph, outputs: list[ValueInfoProto], frame: Frame) -> li
         frame.nodes.append(node)
         out.append(info)
     return out
+
+
+def _stays(told: Any, size: Dim, end: bool) -> bool:
+    """Whether what a file says of a size stays: it is data, or one of an output of which no number is known."""
+    if any(each.startswith("%") for each in size.symbols()):
+        return True
+    return end and size.const is None and bool(told.WhichOneof("value"))
 
 
 def _waits(op: Op) -> bool:

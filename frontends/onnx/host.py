@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, TypeProto, defs, helper, numpy_helper,
 from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.onnx.classical import types_of
-from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.node import Node, graphs_of
 from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.subgraphs import free_names
@@ -54,8 +54,7 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
     else:
         types = _types(scope, node, schema, operands, where)
     places = [place for place, name in enumerate(node.outputs) if name]
-    ranked = all(value.type.shape is not None for value in values)
-    shapes = [_ranked(scope, node.outputs[place], *types[place], ranked) for place in places]
+    shapes = [_ranked(scope, node.outputs[place], *types[place]) for place in places]
     attrs = {
         "target": node.title,
         "call": call_of("onnx", model.SerializeToString(deterministic=True)),
@@ -72,10 +71,10 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
     return out
 
 
-def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None, ranked: bool) -> Typed:
-    """A type of which the rank is at least the one that the model states, but for an output that nothing reads of
-    operands that are not ``ranked``: nothing needs that, and runtimes do not hold the model to it."""
-    rank = scope.known_rank(name) if ranked or name not in scope.program.ends else None
+def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None) -> Typed:
+    """A type of which the rank may be what uses tell; what the model states was found for some sizes, and runtimes do
+    not hold it to that."""
+    rank = scope.told_rank(name)
     return dtype, (const(UNKNOWN),) * rank if shape is None and rank is not None else shape
 
 
@@ -200,6 +199,10 @@ def _types(scope: Scope, node: Node, schema: Any, operands: Sequence[Operand], w
                 data[name] = numpy_helper.from_array(array, name)
     proto = helper.make_node(node.op, list(node.inputs), list(node.outputs), domain=node.domain)
     proto.attribute.extend(node.attributes.values())
+    for graph in graphs_of(proto.attribute):
+        for info in graph.output:  # as of what the model states of results
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
     try:
         found = shape_inference.infer_node_outputs(
             schema,

@@ -41,7 +41,7 @@ class _Keeper:
                 self.alike.setdefault(key, []).append(node)
         self.used = {*fixed, *_defined(nodes)}
         self.renamed: dict[str, str] = {}
-        self.titles = {node.name for node in nodes}
+        self.titles = {node.name for node in nodes_in(nodes)}
         self.named: set[int] = set()
 
     def run(self) -> None:
@@ -65,13 +65,30 @@ class _Keeper:
         key = _key(node) if all(name in self.same for name in node.input if name) else None
         return () if key is None else self.alike.get(key, ())
 
-    def _keep(self, node: NodeProto, found: NodeProto) -> None:
-        self.named.add(id(found))
+    def _title(self, node: NodeProto, found: NodeProto) -> None:
+        """What a node is called, and is said of it, in the graphs inside of it too, where values bear their names."""
         title = found.name or f"{found.op_type}:{found.output[0]}"
         if title not in self.titles:
             self.titles.discard(node.name)
             self.titles.add(title)
             node.name = title
+            node.doc_string = found.doc_string
+            node.metadata_props.extend(found.metadata_props)
+        inside = {each.name: each.g for each in found.attribute if each.HasField("g")}
+        for each in node.attribute:
+            graph = inside.get(each.name)
+            if graph is None or not each.HasField("g"):
+                continue
+            each.g.name, each.g.doc_string = graph.name, graph.doc_string
+            makers = {name: inner for inner in graph.node for name in inner.output if name}
+            for inner in each.g.node:
+                other = makers.get(next(iter(inner.output), ""))
+                if other is not None and (other.op_type, other.domain) == (inner.op_type, inner.domain):
+                    self._title(inner, other)
+
+    def _keep(self, node: NodeProto, found: NodeProto) -> None:
+        self.named.add(id(found))
+        self._title(node, found)
         if not any(found is each for each in self._alike(node)):
             return
         for place, (name, wanted) in enumerate(zip(node.output, found.output, strict=False)):

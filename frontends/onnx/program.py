@@ -60,8 +60,6 @@ class Program:
     """Those of them that stay functions wherever they can."""
     derived: Functions = field(default_factory=Functions)
     bounds: Bounds = field(default_factory=Bounds)
-    ends: frozenset[str] = frozenset()
-    """Outputs that no node reads, and of which nobody but the model says the rank."""
     assumed: Bounds = field(default_factory=Bounds)
     """What facts beside the model say, which the model does not make sure of."""
     arrays: dict[Value, np.ndarray] = field(default_factory=dict)
@@ -89,5 +87,7 @@ class Program:
     """How many elements of a value are so, by what is counted."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Ranks that the model states, or that uses tell, by name; names of functions are others."""
+    told: dict[str, int] = field(default_factory=dict)
+    """Those of them that are said beside the model, or that uses tell."""
     decided: dict[Relation, bool | None] = field(default_factory=dict)
     """Decisions, which are forgotten when something is learnt."""

@@ -39,6 +39,11 @@ def inferred(
     return {name: ranks[value] for name, value in names.items() if value in ranks}
 
 
+def open_squeeze(node: NodeProto) -> bool:
+    """Whether a node is a Squeeze that names no axes, so that sizes decide its result's rank."""
+    return node.op_type == "Squeeze" and len(node.input) < 2 and not node.attribute
+
+
 @dataclass
 class _Call:
     """A node: its operands and results as numbers of values, None where one is left out, and what its lists say."""

@@ -20,6 +20,7 @@ from egshape.frontends.onnx.convert import graph_of
 from egshape.frontends.onnx.emit_ops import BINARY, COMPARE
 from egshape.frontends.onnx.files import Model
 from egshape.frontends.onnx.ops.windows import NOT_ENFORCED
+from egshape.frontends.onnx.own import Own
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Block, Graph, Op, relation_of
 from egshape.ir.types import dtype_name
@@ -46,8 +47,13 @@ ENFORCED = frozenset(
 """ONNX ops that refuse, in ONNX Runtime, all sizes that reading them says they refuse (tests/frontends/onnx try it)."""
 
 
+LAX = frozenset(("Concat",))
+"""Those of them that ONNX Runtime does not hold to it where an operand is empty."""
+
+
 def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -> Bounds:
-    """What is known of sizes of the inputs of a graph in any run of the model that was written of it."""
+    """What is known of sizes of the inputs of a graph in any run of the model that was written of it. What an op
+    refuses that is lax about empty operands counts where no other op that was read, and is gone, asks for them."""
     known = Bounds()
     stated = {(each.value, each.axis): symbol(each.name) for each in graph.body.symbols if not each.offset}
     for (value, axis), size in stated.items():
@@ -57,19 +63,40 @@ def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -
         found = graph_of(_bare(model, arrays), {})
     except EgshapeError:
         return known
-    titles = found.own.titles if found.own is not None else {}
-    place = dict(zip(found.inputs, graph.inputs, strict=True))
+    asked = _enforced(found.body, found.own, graph)
+    for relation in (each for title, each in asked if title not in LAX):
+        known.learn(relation)
+    lax = [each for title, each in asked if title in LAX and known.decide(each) is not True]
+    if lax and graph.own is not None:
+        lost = [
+            each
+            for title, each in _enforced(graph.own.body, graph.own, graph)
+            if title not in LAX and known.decide(each) is not True
+        ]
+        lax = [each for each in lax if not any(each.symbols() & other.symbols() for other in lost)]
+    for relation in lax:
+        known.learn(relation)
+    return known
+
+
+def _enforced(body: Block, own: Own | None, graph: Graph) -> list[tuple[str, Relation]]:
+    """What the nodes of a block that was read refuse in every run, by the titles of the nodes, in the symbols of a
+    graph of the same inputs."""
+    titles = own.titles if own is not None else {}
+    stated = {(each.value, each.axis): symbol(each.name) for each in graph.body.symbols if not each.offset}
+    place = dict(zip(body.args, graph.inputs, strict=True))
     names = {
         each.name: stated[key]
-        for each in found.body.symbols
+        for each in body.symbols
         if each.value in place and not each.offset and (key := (place[each.value], each.axis)) in stated
     }
-    for op in _always(found.body):
-        if titles.get(str(op.location)) in ENFORCED:
-            for relation in _asked(op):
-                if relation.symbols() <= names.keys() and not relation.source.endswith(NOT_ENFORCED):
-                    known.learn(relation.substitute(names))
-    return known
+    return [
+        (title, relation.substitute(names))
+        for op in _always(body)
+        if (title := titles.get(str(op.location), "")) in ENFORCED
+        for relation in _asked(op)
+        if relation.symbols() <= names.keys() and not relation.source.endswith(NOT_ENFORCED)
+    ]
 
 
 def _bare(model: ModelProto, arrays: Mapping[str, np.ndarray]) -> Model:

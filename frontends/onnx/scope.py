@@ -93,6 +93,10 @@ class Scope:
         """The rank that is known of a tensor apart from the node that makes it, None if none."""
         return None if self.stack else self.program.ranks.get(name)
 
+    def told_rank(self, name: str) -> int | None:
+        """The rank of a tensor that is said beside the model, or that uses tell, None if none."""
+        return None if self.stack else self.program.told.get(name)
+
     def _initializer(self, name: str) -> Value:
         held = self.initializers[name]
         if isinstance(held, TensorProto) and held.data_type == TensorProto.STRING:

@@ -154,3 +154,11 @@ def dense(sparse: Any, where: str) -> np.ndarray:
         raise ParseError(f"an index of the sparse tensor {sparse.values.name!r} is out of range", where=where)
     out[flat] = values
     return out.reshape(shape)
+
+
+def nearest_of_old(scales: np.ndarray) -> str | None:
+    """Which element ONNX Runtime takes for the nearest in a Resize before opset 11, or an Upsample; None where that
+    differs from axis to axis."""
+    if (scales >= 1).all():
+        return "floor"
+    return "ceil" if (scales <= 1).all() else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any
 
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim, const
+from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
@@ -98,21 +98,20 @@ def squeeze(s: Scope, node: Node, x: Value, axes: Value) -> Value:
 
 
 def squeeze_ones(s: Scope, node: Node, x: Value) -> Value:
-    """Without the axes of size 1. Where that is data, the rank that the model states, or what follows, tells which
-    they are; that they are is checked when it runs."""
+    """Without the axes of size 1. Where that is data, facts, a rank that is said beside the model, or what follows tell
+    which they are, and it is checked; the rank that the model states does not, which no runtime holds it to."""
     dims = x.type.dims
-    answers = [size.const != 1 if size.const is not None else s.decide("!=", size, 1) for size in dims]
-    ones = tuple(axis for axis, answer in enumerate(answers) if answer is False)
-    open_ = [axis for axis, answer in enumerate(answers) if answer is None]
-    rank = s.known_rank(node.outputs[0])
-    counts = range(len(open_) + 1) if rank is None else [len(dims) - len(ones) - rank]
-    ways = [(*ones, *more) for count in counts if count >= 0 for more in combinations(open_, count)]
-    left = [[size for axis, size in enumerate(dims) if axis not in way] for way in ways]
-    if rank is not None and not any(_stated(s, node, shape) for shape in left):  # runtimes only warn of it
-        s.program.ranks.pop(node.outputs[0], None)
-        return squeeze_ones(s, node, x)
-    if len(ways) > _WAYS or not ways:
-        raise NoLowering("which axes have size 1 is data")
+    sure = [size.const != 1 if size.const is not None else s.decide("!=", size, 1) for size in dims]
+    open_ = [axis for axis, answer in enumerate(sure) if answer is None]
+    stays = [
+        s.assumed(Relation("!=", size, const(1))) if answer is None else answer
+        for size, answer in zip(dims, sure, strict=True)
+    ]
+    ones = tuple(axis for axis, answer in enumerate(stays) if answer is False)
+    free = [axis for axis, answer in enumerate(stays) if answer is None]
+    rank = s.told_rank(node.outputs[0])
+    counts = range(len(free) + 1) if rank is None else [len(dims) - len(ones) - rank]
+    ways = [(*ones, *more) for count in counts if count >= 0 for more in combinations(free, count)]
 
     def choose(scope: Scope, way: int) -> None:
         for axis in open_:
@@ -129,27 +128,13 @@ def squeeze_ones(s: Scope, node: Node, x: Value) -> Value:
     def cut_out(scope: Scope, way: tuple[int, ...]) -> list[Value]:
         return [reshape(scope, x, [size for axis, size in enumerate(dims) if axis not in way])]
 
-    if len(ways) > 1:
-        raise Fork([partial(cut_out, way=way) for way in ways], choose)
-    choose(s, 0)
-    return cut_out(s, ways[0])[0]
-
-
-def _stated(s: Scope, node: Node, shape: Sequence[Dim]) -> bool:
-    """Whether what the model states of the result of a Squeeze can be a shape: numbers, and sizes of inputs, that
-    differ tell that the statement is wrong."""
-    stated, known = s.stated_type(node.outputs[0]), s.known_symbols()
-    said = () if stated is None else stated.tensor_type.shape.dim
-    if len(said) != len(shape):
-        return True  # another one said the rank
-
-    def fits(size: Dim, axis: Any) -> bool:
-        if axis.HasField("dim_value"):
-            return s.decide("==", size, axis.dim_value) is not False
-        named = symbol(axis.dim_param)
-        return axis.dim_param not in known or size is named or (size.const is None and len(size.terms) > 1)
-
-    return all(fits(size, axis) for size, axis in zip(shape, said, strict=True))
+    if len(ways) == 1:
+        choose(s, 0)
+        return cut_out(s, ways[0])[0]
+    s.program.ranks.pop(node.outputs[0], None)
+    if len(ways) > _WAYS or not ways:
+        raise NoLowering("which axes have size 1 is data")
+    raise Fork([partial(cut_out, way=way) for way in ways], choose)
 
 
 def unsqueeze(s: Scope, node: Node, x: Value, axes: Value) -> Value:

@@ -462,6 +462,9 @@ def _mirrored(s: Scope, node: Node, x: Value, axis: int, low: Dim, high: Dim, mo
         raise NoLowering(f"mode {mode}")
     total = size + low + high
     some = Relation("<=", minimum(total, 1), size)
+    if mode == "reflect":  # once: runtimes refuse to go on at the other end
+        most = maximum(low, high)
+        some = Relation("<", most, size) if most.const else Relation("<=", most, maximum(size - 1, 0))
     if s.decide(some.kind, some.lhs, some.rhs) is not True:
         relate(s, some, f"{node.op} has no element to pad an axis of size {{0}} with", (size,))
     place = s.one("iota", dtype="i64", dim=0, shape=(total,))
@@ -473,9 +476,8 @@ def _mirrored(s: Scope, node: Node, x: Value, axis: int, low: Dim, high: Dim, mo
     elif mode == "wrap":
         at = _floor_mod(s, place, whole)
     else:
-        double = s.one("maximum", (s.one("add", (last, last)), s.full(1, last)))
-        at = _floor_mod(s, place, double)
-        at = s.one("minimum", (at, s.one("subtract", (double, at))))
+        at = s.one("abs", (place,))
+        at = s.one("minimum", (at, s.one("subtract", (s.one("add", (last, last)), at))))
     return taken(s, x, axis, s.one("minimum", (at, s.one("maximum", (last, s.full(0, last))))), empty=True)
 
 

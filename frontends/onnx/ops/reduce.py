@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.broadcast import expand
+from egshape.frontends.onnx.checks import some
 from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
@@ -155,6 +156,7 @@ def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
     """The place of the largest or smallest element, of several the first (or the last); NaN is both, as in numpy."""
     axis = node.int("axis", 0)
     axis = axis + x.type.rank if axis < 0 else axis
+    some(s, x.type.dims[axis], product(size for at, size in enumerate(x.type.dims) if at != axis), node.op)
     places = s.one("iota", dtype="i64", dim=axis, shape=x.type.dims)
     largest, last = node.op == "ArgMax", node.flag("select_last_index", False)
     kind = comparison(x.type.dtype)

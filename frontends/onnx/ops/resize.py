@@ -19,6 +19,7 @@ from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of, of_length
+from egshape.frontends.onnx.types import nearest_of_old
 from egshape.ir.graph import Value
 from egshape.ir.types import is_float
 
@@ -88,7 +89,11 @@ def upsample(s: Scope, node: Node, x: Value, scales: Value | None = None) -> Val
         factors = s.constant(np.array(node.floats("scales"), np.float32))
     else:
         factors = scales
-    way = Way(node.text("mode", "nearest"), "asymmetric", "floor", -0.75, False)
+    array = s.array(factors)
+    nearest = "floor" if array is None else nearest_of_old(array)
+    if nearest is None and node.text("mode", "nearest") == "nearest":
+        raise NoLowering("the nearest elements lie on either side")
+    way = Way(node.text("mode", "nearest"), "asymmetric", nearest or "floor", -0.75, False)
     return _resized(s, x, way, _by_scales(s, node, x, list(range(x.type.rank)), factors))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, mod, product, relu
 from egshape.facts import Relation
+from egshape.frontends.onnx.checks import some
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, in_f32
@@ -337,6 +338,8 @@ def _norm(s: Scope, p: int, x: Value, add: object) -> Value:
 def global_pool(s: Scope, node: Node, x: Value) -> Value:
     """One element a channel: the mean, largest element or norm over all spatial axes."""
     axes = tuple(range(2, x.type.rank))
+    for axis in axes:
+        some(s, x.type.dims[axis], x.type.dims[0], node.op)
     if node.op == "GlobalAveragePool":
         out = mean_of(s, x, axes)
     elif node.op == "GlobalMaxPool":

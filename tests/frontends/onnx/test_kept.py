@@ -72,9 +72,9 @@ def test_a_name_is_given_to_no_other_value(tmp_path: Path) -> None:
             ["kept", 3],
         ),
         (N("NonZero", ["x"], ["y"]), [("x", FLOAT, ["n"])], [1, 8], [1, 8]),
-        (N("Relu", ["x"], ["y"]), [("x", FLOAT, ["n", 3])], ["rows", "columns"], ["n", 3]),
+        (N("Relu", ["x"], ["y"]), [("x", FLOAT, ["n", 3])], ["rows", "columns"], ["rows", 3]),
     ],
-    ids=["name", "number", "more-is-known"],
+    ids=["name", "number", "a number is known"],
 )  # fmt: skip
 def test_declared_types(node, inputs, declared, wanted, tmp_path: Path) -> None:
     kind = INT64 if node.op_type == "NonZero" else FLOAT
@@ -82,6 +82,38 @@ def test_declared_types(node, inputs, declared, wanted, tmp_path: Path) -> None:
     found = saved(made(nodes, inputs, [("y", kind, declared)], 17), tmp_path / "o.onnx", allow_larger=True)
     dims = found.graph.output[0].type.tensor_type.shape.dim
     assert [each.dim_param or each.dim_value for each in dims] == wanted
+
+
+def test_what_is_said_of_nodes_and_values(tmp_path: Path) -> None:
+    model = made(
+        [N("Relu", ["x"], ["y"], name="/act", doc_string="node")], [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"])], 17
+    )
+    model.graph.doc_string = "graph"
+    model.graph.input[0].doc_string, model.graph.output[0].doc_string = "input", "output"
+    found = saved(model, tmp_path / "o.onnx").graph
+    said = (found, found.node[0], found.input[0], found.output[0])
+    assert [each.doc_string for each in said] == ["graph", "node", "input", "output"]
+
+
+def test_names_inside_of_graphs(tmp_path: Path) -> None:
+    """A branch, and a body in a branch."""
+    info = helper.make_tensor_value_info
+    state, row = info("s", FLOAT, ["m"]), info("e", FLOAT, ["m"])
+    inner = [N("Add", ["s", "e"], ["t"], name="add/1"), N("Exp", ["t"], ["o"], name="exp/1")]
+    body = helper.make_graph(inner, "the body", [state, row], [info("t", FLOAT, ["m"]), info("o", FLOAT, ["m"])])
+    one = N("Scan", ["i", "x"], ["f", "p"], name="scan/1", num_scan_inputs=1, body=body)
+    yes = helper.make_graph([one], "the branch", [], [info("p", FLOAT, ["n", "m"])])
+    no = helper.make_graph([N("Neg", ["x"], ["q"], name="neg/1")], "the other", [], [info("q", FLOAT, ["n", "m"])])
+    node = N("If", ["c"], ["y"], name="if/1", then_branch=yes, else_branch=no)
+    inputs = [("c", onnx.TensorProto.BOOL, []), ("i", FLOAT, ["m"]), ("x", FLOAT, ["n", "m"])]
+    found = saved(made([node], inputs, [("y", FLOAT, ["n", "m"])], 17), tmp_path / "o.onnx")
+
+    def names(graph: onnx.GraphProto) -> set[str]:
+        inside = [each.g for node in graph.node for each in node.attribute if each.HasField("g")]
+        return {graph.name, *(node.name for node in graph.node)}.union(*map(names, inside))
+
+    wanted = {"if/1", "the branch", "the other", "scan/1", "the body", "add/1", "exp/1", "neg/1"}
+    assert names(found.graph) - {found.graph.name} == wanted
 
 
 def test_a_constant_output_is_an_initializer(tmp_path: Path) -> None:

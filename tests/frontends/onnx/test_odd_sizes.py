@@ -55,6 +55,37 @@ def test_an_axis_without_elements_is_padded_by_none(mode: str, target: str) -> N
         function(np.zeros((2, 4), np.float32), np.array((-2, 0, 1, 0)))
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_reflection_goes_once_over_an_axis(n: int, target: str) -> None:
+    """ONNX Runtime refuses what goes on at the other end; edges and repetitions do not end."""
+    for mode in ("reflect", "edge"):
+        function, x = made(PAD.format(mode), target), np.arange(4.0 * n, dtype=np.float32).reshape(n, 4)
+        for pads in ((1, 0, 0, 0), (0, 0, 1, 0), (2, 0, 1, 0)):
+            if mode == "edge" or max(pads) < n:
+                np.testing.assert_array_equal(function(x, np.array(pads)), padded(x, pads, mode))
+            else:
+                with pytest.raises(CheckFailed, match="no element to pad"):
+                    function(x, np.array(pads))
+
+
+@pytest.mark.parametrize(
+    ("node", "out"),
+    [
+        ("ArgMax<axis=1, keepdims=0>", "int64[n,k]"),
+        ("ArgMin<axis=-2>", "int64[n,o,k]"),
+        ("GlobalMaxPool", "float[n,m,o]"),
+        ("GlobalAveragePool", "float[n,m,o]"),
+    ],
+)
+def test_nothing_has_no_largest_element(node: str, out: str, target: str) -> None:
+    function = made(f"g (float[n,m,k] x) => ({out} y) {{ y = {node}(x) }}", target)
+    empty = (2, 3, 0) if "Pool" in node else (2, 0, 3)
+    with pytest.raises(CheckFailed, match="of an axis of size 0, which has no element"):
+        function(np.zeros(empty, np.float32))
+    assert np.size(function(np.zeros((0, *empty[1:]), np.float32))) == 0
+    assert np.size(function(np.zeros((2, 3, 1), np.float32))) > 0
+
+
 def test_a_grid_of_no_images(target: str) -> None:
     text = "g (float[n,2,h,w] x, float[n,a,b,2] t) => (float[n,2,a,b] y) { y = GridSample(x, t) }"
     found = made(text, target)(np.zeros((0, 2, 3, 4), np.float32), np.zeros((0, 5, 6, 2), np.float32))

@@ -10,6 +10,7 @@ pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
 import egshape
 from egshape.adapters.native import compile_function
 from egshape.errors import EgshapeError
+from egshape.frontends.frontend import Rank
 from tests.frontends.onnx.checking import Case, compare, load, parsed
 
 AB = [{"a": 5, "b": 4}, {"a": 1, "b": 1}, {"a": 3, "b": 7}]
@@ -136,11 +137,11 @@ def test_an_axis_that_squeeze_leaves_open() -> None:
         function(np.ones((2, 4, 3), np.float32), w)
 
 
-def test_the_stated_rank_tells_what_squeeze_leaves() -> None:
+def test_a_rank_that_is_said_tells_what_squeeze_leaves() -> None:
     """All three axes go, or none of those that are open."""
-    for out, sizes, wanted in (("float y", (1, 1), ()), ("float[o,p] y", (2, 3), (2, 3))):
-        graph = load(parsed(case("y = Squeeze(x)", "float[a,b,1] x", out)))
-        function = compile_function(graph)
+    for rank, sizes, wanted in ((0, (1, 1), ()), (2, (2, 3), (2, 3))):
+        model = parsed(case("y = Squeeze(x)", "float[a,b,1] x", "float[o] y"))
+        function = compile_function(egshape.load(model, forms={"y": Rank(rank)}))
         assert function(np.ones((*sizes, 1), np.float32)).shape == wanted
         with pytest.raises(EgshapeError, match="which Squeeze"):
             function(np.ones((4, 1, 1), np.float32))

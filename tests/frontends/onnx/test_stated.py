@@ -43,10 +43,16 @@ def shape(run: Callable[..., Any], *arguments: Any) -> tuple[int, ...] | None:
 
 @pytest.mark.parametrize(
     ("dims", "declared", "after"),
-    [([1, "n", 1], ["a", "b"], None), (["n", 3, 1], ["n", 3, 1], "Relu"), (["n", 3, 1, 1], ["n"], None)],
+    [
+        ([1, "n", 1], ["a", "b"], None),
+        (["n", 3, 1], ["n", 3, 1], "Relu"),
+        (["n", 3, 1, 1], ["n"], None),
+        (["n", 1, 3], ["n", 3], None),  # right but for n == 1
+        (["n", 3], [3], None),  # right for n == 1 only
+        (["n", 1, 3], ["n", 3], "Softmax"),
+    ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:.*has no rank")
 def test_a_wrong_rank_of_a_squeeze(
     dims: list[object], declared: list[object], after: str | None, tmp_path: Path
 ) -> None:
@@ -54,9 +60,11 @@ def test_a_wrong_rank_of_a_squeeze(
         [N("Squeeze", ["x"], ["s"]), N(after or "Identity", ["s"], ["y"])] if after else [N("Squeeze", ["x"], ["y"])]
     )
     model = made(nodes, [("x", FLOAT, dims)], [("y", FLOAT, declared)], 17)
+    if after:
+        model.graph.value_info.append(helper.make_tensor_value_info("s", FLOAT, declared))
     graph = egshape.load(model.SerializeToString(), "onnx")
     egshape.save(egshape.optimize(graph), tmp_path / "o.onnx")
-    function = egshape.compile(graph)
+    function = egshape.compile(graph, "llvm")
     before, after_ = session(model.SerializeToString()), session((tmp_path / "o.onnx").read_bytes())
     for n in (1, 2, 5):
         x = np.zeros([n if size == "n" else size for size in dims], np.float32)
@@ -124,6 +132,53 @@ def test_a_softmax_of_old_opsets(op: str, axis: int, tmp_path: Path) -> None:
         x = rng.standard_normal(size).astype(np.float32)
         one, two = (each.run(None, {"x": x})[0] for each in (before, after))
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "dims", "constants"),
+    [
+        (N("Upsample", ["x", "s"], ["y"], mode="linear"), 9, [1, 1, "h", "w"], {"s": [1, 1, 2, 1.5]}),
+        (N("Upsample", ["x", "s"], ["y"]), 9, [1, 1, "h", "w"], {"s": [1, 1, 1.3, 2.7]}),
+        (N("Resize", ["x", "s"], ["y"]), 10, [1, 1, "h", "w"], {"s": [1, 1, 0.6, 0.3]}),
+        (N("Resize", ["x", "s"], ["y"], mode="linear"), 10, [1, 1, "h", "w"], {"s": [1, 1, 0.6, 2]}),
+        (N("Split", ["x"], ["y", "z"], axis=1), 11, ["h", "w"], {}),
+        (N("Split", ["x"], ["y", "z"], axis=-1), 13, ["h", "w"], {}),
+    ],
+    ids=str,
+)
+def test_ops_of_old_opsets(
+    node: onnx.NodeProto, opset: int, dims: list[object], constants: dict[str, list[float]], tmp_path: Path
+) -> None:
+    held = {name: np.array(each, np.float32) for name, each in constants.items()}
+    model = made([node], [("x", FLOAT, dims)], [(name, FLOAT, None) for name in node.output], opset, held)
+    graph = egshape.load(model.SerializeToString(), "onnx")
+    egshape.save(graph, tmp_path / "o.onnx", opset=18)
+    before, after = session(model.SerializeToString()), session((tmp_path / "o.onnx").read_bytes())
+    rng = np.random.default_rng(0)
+    for h, w in itertools.product((2, 3, 5), repeat=2):
+        x = rng.standard_normal([{"h": h, "w": w}.get(size, size) for size in dims]).astype(np.float32)
+        wanted = shape(before.run, None, {"x": x})
+        assert shape(after.run, None, {"x": x}) == wanted, (h, w)
+        if wanted is not None:
+            for found in (after.run(None, {"x": x}), list(map(np.asarray, api.run(graph, [x])))):
+                for one, two in zip(before.run(None, {"x": x}), found, strict=True):
+                    np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "constants"),
+    [
+        (N("Resize", ["x", "s"], ["y"]), 10, {"s": np.array([1, 1, 0.5, 2], np.float32)}),
+        (N("GroupNormalization", ["x", "s", "s"], ["y"], num_groups=1), 18, {"s": np.ones(1, np.float32)}),
+    ],
+    ids=["either side", "groups"],
+)
+def test_what_has_no_form_at_another_opset_is_refused(
+    node: onnx.NodeProto, opset: int, constants: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    model = made([node], [("x", FLOAT, [1, 2, "h", "w"])], [("y", FLOAT, None)], opset, constants)
+    with pytest.raises(EgshapeError, match="cannot go to opset 21"):
+        egshape.save(egshape.load(model.SerializeToString(), "onnx"), tmp_path / "o.onnx", opset=21)
 
 
 def test_labels_of_classes(tmp_path: Path) -> None:
