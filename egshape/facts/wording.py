@@ -21,7 +21,8 @@ def worded(relation: Relation) -> str:
     lhs, rhs = _parted(relation)
     found = ranges_of_symbol(relation)
     if found is not None and (ranges := intersect(found[1], EVERYTHING)):
-        return f"{found[0]} lies in {to_text(ranges)}"
+        (low, high), *others = ranges
+        return f"{found[0]} equals {low}" if low == high and not others else f"{found[0]} lies in {to_text(ranges)}"
     if relation.kind == "in":
         return f"{lhs} lies in {to_text(relation.ranges)}"
     if relation.kind == "==" and rhs.const == 0 and (divided := _REMAINDER.fullmatch(str(lhs))):

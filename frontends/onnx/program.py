@@ -87,6 +87,8 @@ class Program:
     """How many elements of a value are so, by what is counted."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Ranks that the model states, or that uses tell, by name; names of functions are others."""
+    notes: list[str] = field(default_factory=list)
+    """What to say of the model beside its graph."""
     told: dict[str, int] = field(default_factory=dict)
     """Those of them that are said beside the model, or that uses tell."""
     decided: dict[Relation, bool | None] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from egshape.dims import Dim, const
 from egshape.facts import Relation
+from egshape.facts.wording import worded
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
@@ -131,10 +132,20 @@ def squeeze_ones(s: Scope, node: Node, x: Value) -> Value:
     if len(ways) == 1:
         choose(s, 0)
         return cut_out(s, ways[0])[0]
-    s.program.ranks.pop(node.outputs[0], None)
+    _say_where_stated(s, node, [dims[axis] for axis in free], len(dims) - len(ones))
     if len(ways) > _WAYS or not ways:
         raise NoLowering("which axes have size 1 is data")
     raise Fork([partial(cut_out, way=way) for way in ways], choose)
+
+
+def _say_where_stated(s: Scope, node: Node, free: Sequence[Dim], most: int) -> None:
+    """Note at which sizes a result has the rank that the model states, and forget that rank."""
+    stated = s.program.ranks.pop(node.outputs[0], None) if not s.stack else None
+    if stated is not None and most - stated == len(free):
+        where = " and ".join(worded(Relation.of(size, "==", 1)) for size in free)
+        s.program.notes.append(
+            f"{node.outputs[0]} has the rank that the model states, {stated}, where {where}: other sizes are not refused"
+        )
 
 
 def unsqueeze(s: Scope, node: Node, x: Value, axes: Value) -> Value:
