@@ -144,7 +144,7 @@ def _say_where_stated(s: Scope, node: Node, free: Sequence[Dim], most: int) -> N
     if stated is not None and most - stated == len(free):
         where = " and ".join(worded(Relation.of(size, "==", 1)) for size in free)
         s.program.notes.append(
-            f"{node.outputs[0]} has the rank that the model states, {stated}, where {where}: other sizes are not refused"
+            f"{node.outputs[0]} has the stated rank, {stated}, where {where}; other sizes are not refused"
         )
 
 

@@ -76,7 +76,7 @@ def test_a_wrong_rank_of_a_squeeze(
 def test_where_a_stated_rank_holds_is_told() -> None:
     model = made([N("Squeeze", ["x"], ["y"])], [("x", FLOAT, ["n", 3])], [("y", FLOAT, [3])], 17)
     notes = egshape.load(model.SerializeToString(), "onnx").metadata["notes"]
-    assert any("has the rank that the model states, 1, where n equals 1" in note for note in notes), notes
+    assert any("has the stated rank, 1, where n equals 1" in note for note in notes), notes
 
 
 @pytest.mark.parametrize("fact", ["c == 1", "x.1 == 1", "c in [1,1]"])
