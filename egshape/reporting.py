@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from egshape.attempts import Dropped
 from egshape.decide import reason
 from egshape.dims import Dim, symbol
 from egshape.egraph.stages import LARGEST_SIZE

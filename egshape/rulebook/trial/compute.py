@@ -129,8 +129,10 @@ def points(case: Case, root: Value, seed: int = 0, wanted: int = 0) -> Points:
 
 
 def _counts(op: Op) -> bool:
-    """Whether what an op gives hangs on sizes."""
-    return op.name != "constant" and (not op.operands or op.name == "get_dimension_size")
+    """Whether the elements that an op gives may be sizes, or counted: those of nothing, and a scalar of an array."""
+    if not op.operands:
+        return op.name != "constant"
+    return op.results[0].type.rank == 0 < op.operands[0].type.rank
 
 
 def _largest(case: Case, sizes: Sizes) -> int:
