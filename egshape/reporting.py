@@ -29,6 +29,7 @@ from egshape.report import (
     Step,
     Symbol,
 )
+from egshape.rulelang.rulefile import Dropped
 from egshape.sizes import axes_of, shape_sources
 from egshape.trace import Tracer
 

@@ -153,6 +153,19 @@ def test_a_rule_whose_time_is_up_before_enough_programs_is_not_used(tmp_path: Pa
     assert "time was up" in outcome.text
 
 
+def test_a_rule_that_fires_only_on_what_is_one_is_not_used(tmp_path: Path) -> None:
+    """Of two roots no program is drawn, and both are the same term in the example, whatever is changed in it."""
+    any_two = """
+; what has one shape is one, as both ends of the example are
+; ends: once
+(rule ((= e (reshape x s)) (= f (reshape y s)) (= (dtype_of x) (dtype_of y))) ((union e f))
+  :ruleset my :name "my/any-two")
+;; example   reshape(x: f32[a], [a])  =>  x
+"""
+    found = beforehand.left_out([written(tmp_path, any_two)], egshape.Limits(seconds=120))
+    assert found == {"my/any-two": "it could not be tried, no program was found on which the rule fires"}
+
+
 def test_without_time_rules_are_not_used(tmp_path: Path) -> None:
     found = beforehand.left_out([written(tmp_path, EVEN)], egshape.Limits(seconds=0))
     assert found == {"my/even": "no time was left to try it"}
