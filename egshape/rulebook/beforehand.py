@@ -33,7 +33,7 @@ from egshape.rulelang.size_functions import size_functions as untried
 
 SECONDS, SHARE, LEAST = 0.6, 0.25, 1.0
 """Time of the processor for the trial of one rule at most, time for all of them in that of an optimization, and the
-seconds that each has at least while there are any: one that is cut off costs a new engine, too."""
+seconds that each has, while there are any, to be tried on enough programs: one that is cut off costs an engine, too."""
 
 FORMAT = "4"
 _NO_TIME = "no time was left to try it"
@@ -139,7 +139,8 @@ class _Trials:
             left = self.end - time.monotonic()
             if left <= 0:
                 raise _CutShort(_NO_TIME)
-            quick = Quick(time.thread_time() + SECONDS, time.monotonic() + min(left, max(left / among, LEAST)))
+            now, fair = time.monotonic(), left / among
+            quick = Quick(time.thread_time() + SECONDS, now + min(left, max(fair, LEAST)), now + fair)
             why, whole = _tried(rule, self.everything, self.extra, quick)
             if not whole:
                 raise _CutShort(why)
@@ -193,7 +194,7 @@ def _tried(rule: Rule, everything: Program, extra: tuple[str, ...], quick: Quick
         return f"it is wrong, {outcome.text}", True
     if outcome.status == "unknown":
         raise _CutShort(f"it could not be tried, {outcome.text}", quick.over())
-    return "", time.monotonic() < quick.until
+    return "", time.monotonic() < quick.fair
 
 
 @lru_cache(maxsize=1)

@@ -205,16 +205,18 @@ def _is_type_rule(rule: Rule) -> bool:
 
 @dataclass(frozen=True)
 class Quick:
-    """A trial that must end: after so much of the processor's time of this thread, and at a `time.monotonic()` value.
+    """A trial that must end: after so much of the processor's time of this thread, and at `time.monotonic()` values.
 
-    cpu: a `time.thread_time()` value, so that a machine that does much else tries as much."""
+    cpu: a `time.thread_time()` value, so that a machine that does much else tries as much; fair: when it ends once
+    enough programs are tried; until: when it ends in any case."""
 
     cpu: float
     until: float
+    fair: float = float("inf")
 
-    def over(self) -> bool:
+    def over(self, enough: bool = False) -> bool:
         """Whether it must end now."""
-        return time.thread_time() >= self.cpu or self.late()
+        return time.thread_time() >= self.cpu or self.late() or (enough and time.monotonic() >= self.fair)
 
     def late(self) -> bool:
         """Whether it must end although there is time of the processor left."""
@@ -324,9 +326,10 @@ class _Tensors:
             for start, end in _cuts(first, len(batch), size):
                 self._batch(batch[start:end])
                 looked += end - start
-                if (self.quick and self.quick.over()) or time.monotonic() > deadline:
+                enough = looked >= first + ENOUGH
+                if (self.quick and self.quick.over(enough)) or time.monotonic() > deadline:
                     self.cut = True
-                    self.early = self.quick is not None and self.quick.late() and looked < first + ENOUGH
+                    self.early = self.quick is not None and self.quick.late() and not enough
                     return
             self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
             if not self.open:
