@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
     from egshape.ops.custom import custom_op
-    from egshape.prove import prove
     from egshape.reasons.diff import diff
+    from egshape.reasons.proving import prove
+    from egshape.rulebook.beforehand import size_functions
     from egshape.rulelang.python_rules import rule
     from egshape.rulelang.python_sizes import size_function
-    from egshape.rulelang.size_functions import size_functions
     from egshape.rulelang.written import custom_ops
 
 __version__ = "0.1.0"
@@ -73,11 +73,11 @@ _HOME = {
     "jax_call": "egshape.adapters.jax",
     "load": "egshape.api",
     "optimize": "egshape.api",
-    "prove": "egshape.prove",
+    "prove": "egshape.reasons.proving",
     "rule": "egshape.rulelang.python_rules",
     "save": "egshape.api",
     "size_function": "egshape.rulelang.python_sizes",
-    "size_functions": "egshape.rulelang.size_functions",
+    "size_functions": "egshape.rulebook.beforehand",
     "specialised": "egshape.adapters.specialised",
 }
 _SUBMODULES = frozenset(("frontends", "runtime", "torch"))

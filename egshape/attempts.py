@@ -22,6 +22,7 @@ from egshape.ir.graph import Graph, Op
 from egshape.limits import Deadlines, Limits
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulelang import loader
+from egshape.rulelang.rulefile import Dropped
 from egshape.trace import Tracer
 
 GROWTH, LEAST_NODES = 200, 50_000
@@ -29,17 +30,6 @@ GROWTH, LEAST_NODES = 200, 50_000
 
 TRIAL_SECONDS, TRIAL_PER_OP = 4.0, 0.002
 """Time for an attempt with rules of a user, at most half of what is left: a step that never ends is noticed by it."""
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A rule of the user that was left out, and why."""
-
-    rule: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"the rule {self.rule} is left out: {self.why}; try `egshape rules test`"
 
 
 @dataclass(frozen=True)

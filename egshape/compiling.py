@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, Unpack, overload
@@ -24,7 +25,6 @@ from egshape.ops.base import REGISTRY
 from egshape.ops.checks import format_message
 from egshape.ops.shape_function import assuming
 from egshape.optimizing import Result, optimize
-from egshape.rulelang.size_functions import size_functions
 from egshape.runtime.core.memory import as_array
 from egshape.runtime.core.names import ordered
 from egshape.runtime.core.shown import described
@@ -318,8 +318,11 @@ def _graph(
         )
     if isinstance(model, Result):
         return model.graph
-    with size_functions(several(rules)), assuming(Facts.parse(*facts_given(assume), assumed=True)):
-        graph = model if isinstance(model, Graph) else load(model, format)
+    if isinstance(model, Graph):
+        graph = model
+    else:
+        with _tried(several(rules), limits, trust_rules), assuming(Facts.parse(*facts_given(assume), assumed=True)):
+            graph = load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph
     # What a file counts is not what runs.
@@ -328,6 +331,15 @@ def _graph(
         for note in result.report.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)
     return result.graph
+
+
+def _tried(rules: Sequence[str], limits: Limits | None, trust_rules: bool) -> AbstractContextManager[object]:
+    """Texts inside may name the size functions of these rules, as ``optimize`` knows them."""
+    if not rules:
+        return nullcontext()
+    from egshape.rulebook import beforehand  # which is large, for those who have rules
+
+    return beforehand.tried(rules, trust_rules, limits or Limits())
 
 
 def compile_graph(

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Literal, NoReturn, get_args
 
 from egshape import guest
-from egshape.attempts import Dropped, Job, attempt_all, own_rules
+from egshape.attempts import Job, attempt_all, own_rules
 from egshape.branches import without_decided
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
@@ -37,6 +37,7 @@ from egshape.reasons.explain_value import History
 from egshape.report import Changes, Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
+from egshape.rulelang.rulefile import Dropped
 from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
@@ -278,8 +279,8 @@ def _tried(rules: Sequence[str], limits: Limits, tracer: Tracer) -> tuple[tuple[
     from egshape.rulebook import beforehand  # which is large, for those who have rules
 
     started = time.monotonic()
-    with tracer.stage("try rules"), size_functions(rules):
-        left_out = tuple(Dropped(name, why) for name, why in beforehand.left_out(rules, limits).items())
+    with tracer.stage("try rules"):
+        left_out = tuple(Dropped(*each) for each in beforehand.left_out(rules, limits).items())
     spent = time.monotonic() - started
     return left_out, replace(limits, seconds=None if limits.seconds is None else limits.seconds - spent)
 

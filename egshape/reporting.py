@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from egshape.attempts import Dropped
 from egshape.decide import reason
 from egshape.dims import Dim, symbol
 from egshape.egraph.stages import LARGEST_SIZE
@@ -30,6 +29,7 @@ from egshape.report import (
     Step,
     Symbol,
 )
+from egshape.rulelang.rulefile import Dropped
 from egshape.sizes import axes_of, shape_sources
 from egshape.trace import Tracer
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,22 +42,23 @@ def prove(
         typer.Option("--file", metavar="CASES.tsv", help="Questions with columns id, givens, goal, want."),
     ] = None,
     rules: RulesOpt = None,
+    trust_rules: TrustRulesOpt = False,
     quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Decide whether GOAL holds for all sizes.
 
     All, that is, which satisfy the given facts."""
-    from egshape.prove import prove as decide
-    from egshape.rulelang.size_functions import size_functions
+    from egshape.reasons.proving import prove as decide
 
     if (goal is None) == (file is None):
         raise EgshapeError("give either a GOAL or --file", code="usage")
     if file is not None:
-        with size_functions(list(map(str, rules or ()))):
+        with _known(rules, trust_rules):
             right, wrong = _prove_file(file, as_json, quiet)
         raise typer.Exit(0 if right and not wrong else 1)
-    proof = decide(str(goal), list(given or ()), list(map(str, rules or ())))
+    proof = decide(str(goal), list(given or ()), list(map(str, rules or ())), trust_rules)
+    _say_notes(proof.notes)
     if as_json or not quiet:
         put(json.dumps(_as_json(proof)) if as_json else str(proof))
     raise typer.Exit(0 if proof.status == "proved" else 1)
@@ -143,6 +145,24 @@ def advise(
         print_table(heading, rows)
     for line in shown.lines():
         put(line) if not rows else say(f"egshape: note: {line}")
+
+
+@contextmanager
+def _known(rules: list[Path] | None, trust_rules: bool) -> Iterator[None]:
+    """Questions inside may name the size functions of rules, those left out that are told of."""
+    if not rules:
+        yield
+        return
+    from egshape.rulebook.beforehand import tried
+
+    with tried(tuple(map(str, rules)), trust_rules) as (_, left_out):
+        _say_notes(left_out)
+        yield
+
+
+def _say_notes(notes: Iterable[object]) -> None:
+    for note in notes:
+        say(f"egshape: note: {note}")
 
 
 def _prove_file(path: Path, as_json: bool, quiet: bool) -> tuple[int, int]:

@@ -108,8 +108,7 @@ def _program(
     extra: tuple[str, ...], explain: bool, variant: Variant, version: int, stamp: object, base: tuple[str, ...]
 ) -> Program:
     generated = preludes()
-    if extra:
-        refuse_wrong(extra, generated)
+    _checked(extra, version, stamp)
     loader = (Tracing if variant.trace else Loader)(generated, explain, variant.split, variant.omit)
     for item in (*base, *extra):
         loader.load(item, "")
@@ -141,6 +140,13 @@ def _program(
         base,
         tuple(loader.applications) if isinstance(loader, Tracing) else (),
     )
+
+
+@lru_cache(maxsize=8)
+def _checked(extra: tuple[str, ...], version: int, stamp: object) -> None:
+    """Refuse wrong files, once for each content. Raises EgshapeError."""
+    if extra:
+        refuse_wrong(extra, preludes())
 
 
 def states(rule: Rule) -> bool:

@@ -40,7 +40,8 @@ class Proof(_Dumped):
 
     `why` explains proved and refuted-everywhere, `counterexample` are checked sizes that satisfy the
     givens and make the goal false, `missing` is a fact that would decide an unknown goal (None: none was found),
-    `clash` are the givens that no sizes satisfy together, `seconds` is wall-clock time.
+    `clash` are the givens that no sizes satisfy together, `seconds` is wall-clock time, `notes` name rules of a user
+    that were left out.
     """
 
     version: int = 1
@@ -52,6 +53,7 @@ class Proof(_Dumped):
     missing: str | None = None
     clash: list[str] | None = None
     seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return display.verdict(self.model_dump())
@@ -80,7 +82,11 @@ class CasesModel(_Dumped):
 
 def _plain(value: Any, by_alias: bool) -> Any:
     if isinstance(value, _Dumped):
-        return {k.rstrip("_") if by_alias else k: _plain(v, by_alias) for k, v in vars(value).items()}
+        return {
+            k.rstrip("_") if by_alias else k: _plain(v, by_alias)
+            for k, v in vars(value).items()
+            if k != "notes" or v  # only where there are any
+        }
     if isinstance(value, list):
         return [_plain(v, by_alias) for v in value]
     return dict(value) if isinstance(value, dict) else value

@@ -31,16 +31,8 @@ _MAX_GIVENS_LEFT_OUT = 40
 def prove(goal: str, given: str | Sequence[str] = (), rules: str | Sequence[str] = ()) -> Proof:
     """Decide the goal from the givens, one text or several, over all sizes (symbols are integers >= 0).
 
-    rules: rulesets, paths or names, whose size functions the texts may name. Raises ParseError where a text does not
-    parse, EgshapeError for a wrong ruleset.
-
-    Examples:
-        >>> import egshape
-        >>> egshape.prove("(a//2)*2 == a - a%2").status
-        'proved'
-        >>> egshape.prove("n % 16 == 0", given="n % 8 == 0").counterexample
-        {'n': 40}
-    """
+    rules: rulesets, paths or names, whose size functions the texts may name; they are trusted (`egshape.prove` tries
+    them). Raises ParseError where a text does not parse, EgshapeError for a wrong ruleset."""
     if rules:
         from egshape.rulelang.size_functions import size_functions  # slow to load
 

@@ -335,7 +335,7 @@ def _text(path: Path, file: str) -> str:
     if held and path.absolute() in held:
         return held[path.absolute()]
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no UTF-8 text"
         raise _error(f"the ruleset cannot be read: {reason}", file, "give the path of a .egg file") from error

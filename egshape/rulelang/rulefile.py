@@ -74,6 +74,17 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """A rule of the user that was left out, and why."""
+
+    rule: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the rule {self.rule} is left out: {self.why}; try `egshape rules test`"
+
+
+@dataclass(frozen=True, slots=True)
 class Ruleset:
     """The header of one file. `tolerance` is the relative difference that an approximate ruleset may make; `at_once`
     names the rules that simplify where a size is made, in the order in which they are tried; those of them that are in

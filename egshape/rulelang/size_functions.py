@@ -103,17 +103,9 @@ def size_functions(
     rules: str | Path | Collection[str | Path], omit: frozenset[str] = frozenset()
 ) -> Iterator[dict[str, SizeFunction]]:
     """Texts that are read inside of the ``with`` may name the size functions that rulesets, given by path or name,
-    declare or need. Gives them by name: each is a function of sizes, which may be used outside, too. omit: names of
-    rules that do not count.
+    declare or need; their rules are not tried. Gives them by name. omit: names of rules that do not count.
 
-    Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name.
-
-    Examples:
-        >>> import egshape
-        >>> with egshape.size_functions("round_up.egg"):  # of examples/sizes
-        ...     egshape.prove("round_up(n, 8) >= n").status
-        'proved'
-    """
+    Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name."""
     items = [rules] if isinstance(rules, str | Path) else rules
     if not items:
         yield {}

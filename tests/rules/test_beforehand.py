@@ -9,9 +9,10 @@ import pytest
 
 import egshape
 from egshape.cli import main
+from egshape.egraph.program import program
 from egshape.ir.interpret import interpret
 from egshape.rulebook import beforehand
-from egshape.rulebook.trial.run import try_rules
+from egshape.rulebook.trial.run import Quick, tried_alone, try_rules
 from egshape.rulelang.size_functions import size_functions
 
 HEADER = """; ruleset: {name}
@@ -121,6 +122,50 @@ def test_a_verdict_is_kept_for_a_text(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(tried) == ["my/even", "my/gone", "my/gone", "my/turned"]
 
 
+def test_a_verdict_hangs_on_what_ops_mean_and_on_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    alone = beforehand.tried_alone
+    monkeypatch.setattr(
+        beforehand,
+        "tried_alone",
+        lambda rule, *args, **options: tried.append(rule.name) or alone(rule, *args, **options),
+    )
+    rules, limits = written(tmp_path, GONE), egshape.Limits(seconds=120)
+    first = beforehand.left_out([rules], limits)
+    for name, value in (("_contracts", lambda: ("other",)), ("version", lambda package: "0"), ("FORMAT", "0")):
+        with monkeypatch.context() as changed:
+            changed.setattr(beforehand, name, value)
+            assert beforehand.left_out([rules], limits) == first
+    assert beforehand.left_out([rules], limits) == first
+    assert len(tried) == 4
+    for path in (tmp_path / "cache").iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert beforehand.left_out([rules], limits) == first
+    assert len(tried) == 5
+
+
+def test_a_rule_whose_time_is_up_before_enough_programs_is_not_used(tmp_path: Path) -> None:
+    path = written(tmp_path, TURNED)
+    everything = program((path,))
+    hasty = Quick(cpu=float("inf"), until=0.0)
+    _, outcome = tried_alone(everything.rules.rule("my/turned"), everything, (path,), quick=hasty)
+    assert outcome.status == "unknown"
+    assert "time was up" in outcome.text
+
+
+def test_a_rule_that_fires_only_on_what_is_one_is_not_used(tmp_path: Path) -> None:
+    """Of two roots no program is drawn, and both are the same term in the example, whatever is changed in it."""
+    any_two = """
+; what has one shape is one, as both ends of the example are
+; ends: once
+(rule ((= e (reshape x s)) (= f (reshape y s)) (= (dtype_of x) (dtype_of y))) ((union e f))
+  :ruleset my :name "my/any-two")
+;; example   reshape(x: f32[a], [a])  =>  x
+"""
+    found = beforehand.left_out([written(tmp_path, any_two)], egshape.Limits(seconds=120))
+    assert found == {"my/any-two": "it could not be tried, no program was found on which the rule fires"}
+
+
 def test_without_time_rules_are_not_used(tmp_path: Path) -> None:
     found = beforehand.left_out([written(tmp_path, EVEN)], egshape.Limits(seconds=0))
     assert found == {"my/even": "no time was left to try it"}
@@ -213,3 +258,24 @@ def test_a_verdict_hangs_on_what_a_size_function_is(tmp_path: Path) -> None:
         with size_functions((str(path),)):
             found.append(list(beforehand.left_out((str(path),), egshape.Limits())))
     assert found == [[], ["my.root/below"], []]
+
+
+TOO_LARGE = """
+; root(n) >= n + 1: wrong
+(rule ((= d (root n))) ((edge n d 1))
+  :ruleset my.root :name "my.root/above")
+;; example   root(n)  =>  it >= n + 1
+"""
+
+
+def test_prove_and_size_functions_leave_out_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "root.egg"
+    path.write_text(ROOT.replace("FORMULA", "math.isqrt(n)") + TOO_LARGE)
+    found = [egshape.prove("root(n) + m <= n + m", rules=str(path), trust_rules=trust) for trust in (False, True)]
+    assert [each.status for each in found] == ["proved", "proved"]
+    assert ["notes" in each.model_dump() for each in found] == [True, False]
+    assert ["my.root/above" in str(each.notes) for each in found] == [True, False]
+    with pytest.warns(RuntimeWarning, match="my.root/above is left out: it is wrong"), egshape.size_functions(path):
+        assert egshape.prove("root(n) >= n + 1").status == "refuted"
+    assert main(["prove", "root(n) <= n", "--rules", str(path)]) == 0
+    assert "my.root/above is left out: it is wrong" in capsys.readouterr().err

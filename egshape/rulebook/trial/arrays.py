@@ -18,7 +18,7 @@ _INTEGERS = (0, -1, 1, 7, 5, -3, 2, 8, 31, 32, 64, 127, -128, 255, 256, -129, 32
 _COMPLEX = (0.0, -1.0, 1.0, 7.0, -0.0, 0.1, -3.0)
 
 
-_HALVES = (2, 3, 7, 10, 23)
+_HALVES = (2, 3, 7, 10, 23, 52)
 """Bits of the fractions of formats: a number between two of them, and a little more, is rounded otherwise in two steps
 than in one."""
 _MIXED = 0.5
@@ -95,7 +95,11 @@ def specials(dtype: str) -> np.ndarray:
             wide = wide[np.isfinite(wide)]
     else:
         low, high = integer_range(dtype)
-        wide = np.array([each for each in (*_INTEGERS, low, high, low + 1, high - 1) if low <= each <= high], object)
+        top = kind.itemsize * 8 - 2
+        halves = [(1 << top) + (1 << top - bits - 1) + 1 for bits in _HALVES if bits + 1 < top]
+        wide = np.array(
+            [each for each in (*_INTEGERS, *halves, low, high, low + 1, high - 1) if low <= each <= high], object
+        )
     with np.errstate(all="ignore"):
         found = wide.astype(kind)
     return found[sorted({each.tobytes(): place for place, each in enumerate(found)}.values())]

@@ -244,8 +244,10 @@ class _Reading:
     # -- unions ----
 
     def unions(self) -> Iterator[Stated]:
-        """What rules would unite, tensor by tensor and size by size."""
+        """What rules would unite, tensor by tensor and size by size; what is one already says nothing of a rule."""
         for rule, one, two in self._rows(UNITED["T"]):
+            if one == two:
+                continue
             left = self.values.get(one)
             right = self.values.get(two)
             if left is None and right is not None:

@@ -26,6 +26,8 @@ POINTS = 12
 LARGE, _BEFORE_LARGE = 260, 4
 """A size past the range of the smallest integers: after some others sizes are tried of which one is so large, and the
 rest are 1."""
+FAR = 66_000
+"""A size past the range of 16 bits, tried alike of programs whose elements are sizes or are counted."""
 _KINDS: tuple[Literal["special", "mixed", "tame"], ...] = ("special", "mixed", "tame")
 TRIES = 40
 """How many sizes are looked at to find so many at which the left side runs."""
@@ -78,8 +80,11 @@ class Points:
     found: tuple[tuple[Sizes, tuple[np.ndarray, ...]], ...]
 
 
-def sizes_of(symbols: Sequence[str], given: Sequence[Relation], seed: int) -> Iterator[dict[str, int]]:
-    """Sizes at which the givens hold: small ones and random ones in turn, some of them twice where there are few."""
+def sizes_of(
+    symbols: Sequence[str], given: Sequence[Relation], seed: int, large: Sequence[int] = (LARGE,)
+) -> Iterator[dict[str, int]]:
+    """Sizes at which the givens hold: small ones and random ones in turn, some of them twice where there are few, and
+    large ones."""
     names = sorted(set(symbols))
     choices = random.Random(seed)
     if len(names) <= 3:
@@ -89,10 +94,12 @@ def sizes_of(symbols: Sequence[str], given: Sequence[Relation], seed: int) -> It
     mixed = [
         each for pair in zip(sorted(tuples, key=sum), choices.sample(tuples, len(tuples)), strict=True) for each in pair
     ]
-    large = [
-        tuple(LARGE if name == each else 1 for name in names) for each in choices.sample(names, min(len(names), 1))
+    largest = [
+        tuple(size if name == each else 1 for name in names)
+        for size in large
+        for each in choices.sample(names, min(len(names), 1))
     ]
-    for values in [*mixed[:_BEFORE_LARGE], *large, *(mixed * POINTS)[_BEFORE_LARGE:TRIES]]:
+    for values in [*mixed[:_BEFORE_LARGE], *largest, *(mixed * POINTS)[_BEFORE_LARGE:TRIES]]:
         sizes = dict(zip(names, values, strict=True))
         try:
             if all(relation.holds(sizes) for relation in given):
@@ -106,9 +113,10 @@ def points(case: Case, root: Value, seed: int = 0, wanted: int = 0) -> Points:
     wanted = wanted or (POINTS if any(arg.type.rank for arg in case.args) else 2 * POINTS)
     names = [name for arg in case.args for dim in arg.type.dims for name in dim.symbols()]
     found: list[tuple[Sizes, tuple[np.ndarray, ...]]] = []
-    for number, sizes in enumerate(sizes_of(names, case.given, seed)):
+    large = (LARGE, FAR) if any(map(_counts, case.ops)) else (LARGE,)
+    for number, sizes in enumerate(sizes_of(names, case.given, seed, large)):
         try:
-            if _largest(case, sizes) > ELEMENTS:
+            if _largest(case, sizes) > (FAR if FAR in sizes.values() else ELEMENTS):
                 continue
             inputs = _inputs(case.args, sizes, 100 * seed + number)
             _run(case.block([root]), inputs)
@@ -118,6 +126,13 @@ def points(case: Case, root: Value, seed: int = 0, wanted: int = 0) -> Points:
         if len(found) == wanted:
             break
     return Points(case, tuple(found))
+
+
+def _counts(op: Op) -> bool:
+    """Whether the elements that an op gives may be sizes, or counted: those of nothing, and a scalar of an array."""
+    if not op.operands:
+        return op.name != "constant"
+    return op.results[0].type.rank == 0 < op.operands[0].type.rank
 
 
 def _largest(case: Case, sizes: Sizes) -> int:

@@ -284,9 +284,10 @@ class _Draw:
                 TensorType(wanted.dtype, ()),
             )
         count = len(decl.operands)
-        single, rest = list(expr.items[1 : count + 1]), None
+        single, rest, parts = list(expr.items[1 : count + 1]), None, ""
         if decl.variadic:
-            rest = self._items(single.pop())
+            parts = str(single.pop())
+            rest = self._items(expr.items[count])
         attrs = list(zip(decl.attrs, expr.items[count + 1 :], strict=True))
         decided = {
             attr.name: _meant(attr, value)
@@ -305,7 +306,9 @@ class _Draw:
         for attr, item in attrs:
             unify(item, _key(attr, given[attr.name]), self.known)
         self.solve()
-        items = [*single, *([_ANY] * (len(way.operands) - len(single)) if rest is None else rest)]
+        if rest is None:
+            rest = self._parts(parts, len(way.operands) - len(single))
+        items = [*single, *rest]
         if len(items) != len(way.operands):
             raise Misfit
         operands = [self.term(item, type, depth + 1) for item, type in zip(items, way.operands, strict=True)]
@@ -326,11 +329,16 @@ class _Draw:
         while True:
             expr = self.pattern.terms.get(str(expr), expr)
             if not isinstance(expr, List):
-                return None
+                known = [name for name in self.known if name.startswith(f"{expr}.")]
+                return [*out, *(Atom(name, _NOWHERE) for name in known)] if known else None
             if expr.head == "Nil":
                 return out
             out.append(expr.items[1])
             expr = expr.items[2]
+
+    def _parts(self, name: str, count: int) -> list[SExpr]:
+        """Names of the operands that a variable stands for, under which they are drawn once."""
+        return [_ANY if name == _ANY.text else Atom(f"{name}.{k}", _NOWHERE) for k in range(count)]
 
     def _applied(self, decl: OpDecl, operands: Sequence[Drawn], attrs: dict[str, Any]) -> Drawn:
         try:

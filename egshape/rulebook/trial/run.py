@@ -38,6 +38,9 @@ MUTANTS, MORE_MUTANTS = 2, 10
 RARE = 20
 BATCH, SMALL_BATCH = 64, 16
 """How many programs are looked at together, and where time is short."""
+ENOUGH = SMALL_BATCH
+"""How many programs, beside the examples of a rule, must be tried at least before its time is up: most wrong rules are
+found by then."""
 QUICK_POINTS, QUICK_EFFORT = 6, 10
 """At how many sizes two sides are compared where time is short, since more programs show more; and by how much a proof
 is shortened then."""
@@ -79,7 +82,7 @@ def try_rules(
     _load(everything)
     ours = [each for each in wanted if each.ruleset in shipped_rulesets()]
     found = _Tensors(extra, seed)
-    tensors = [each for each in ours if _over_tensors(each, everything)]
+    tensors = [each for each in ours if over_tensors(each, everything)]
     found.run(tensors, len(tensors) <= FEW_RULES if thorough is None else thorough, progress)
     outcomes = {}
     for each in wanted:
@@ -146,7 +149,7 @@ def tried_alone(
     quick: Quick | None = None,
 ) -> tuple[Fired, Outcome]:
     """On what a rule fired, and what came of it, whatever other rules its file has. quick: where time is short."""
-    if not _over_tensors(rule, everything):
+    if not over_tensors(rule, everything):
         effort = proofs.EFFORT // (QUICK_EFFORT if quick else 1)
         return Fired(), sizes.sound(rule, prove and proofs.available(), effort)
     found = _Tensors(extra, seed, quick)
@@ -164,14 +167,15 @@ def _wanted(items: Sequence[str], everything: Program) -> list[Rule]:
     return [each for each in everything.rules.rules if each.ruleset in names]
 
 
-def _over_tensors(rule: Rule, everything: Program) -> bool:
+def over_tensors(rule: Rule, everything: Program) -> bool:
+    """Whether a rule speaks of tensors, not only of sizes."""
     return "prelude.tensor" in everything.rules.needed(rule.ruleset)
 
 
 def _verdict(rule: Rule, trusted: Program, fired: Fired, outcome: Outcome, tolerance: float | None) -> Verdict:
     road: Road = (
         "sizes"
-        if not _over_tensors(rule, trusted)
+        if not over_tensors(rule, trusted)
         else ("obligations" if states(rule) else "types" if _is_type_rule(rule) else "tensors")
     )
     if outcome.status == "failed":
@@ -201,16 +205,22 @@ def _is_type_rule(rule: Rule) -> bool:
 
 @dataclass(frozen=True)
 class Quick:
-    """A trial that must end: after so much of the processor's time of this thread, and at a `time.monotonic()` value.
+    """A trial that must end: after so much of the processor's time of this thread, and at `time.monotonic()` values.
 
-    cpu: a `time.thread_time()` value, so that a machine that does much else tries as much."""
+    cpu: a `time.thread_time()` value, so that a machine that does much else tries as much; fair: when it ends once
+    enough programs are tried; until: when it ends in any case."""
 
     cpu: float
     until: float
+    fair: float = float("inf")
 
-    def over(self) -> bool:
+    def over(self, enough: bool = False) -> bool:
         """Whether it must end now."""
-        return time.thread_time() >= self.cpu or time.monotonic() >= self.until
+        return time.thread_time() >= self.cpu or self.late() or (enough and time.monotonic() >= self.fair)
+
+    def late(self) -> bool:
+        """Whether it must end although there is time of the processor left."""
+        return time.thread_time() < self.cpu and time.monotonic() >= self.until
 
 
 @dataclass
@@ -284,8 +294,8 @@ class _Tensors:
         """Rules that are still tried: none that failed in a round before."""
         self.exploding: dict[str, str] = {}
         """Rules that grew without end, and on what."""
-        self.cut = False
-        """Whether time was up before all programs were tried."""
+        self.cut = self.early = False
+        """Whether time was up before all programs were tried, and before there were enough for a verdict."""
         self.labels: dict[str, list[str]] = {}
         for rule in self.program.rules.rules:
             for label in re.findall(r'\(must_\w+ \w+ "([^"]*)"', rule.text) if states(rule) else ():
@@ -303,6 +313,7 @@ class _Tensors:
         self.open = frozenset(rule.name for rule in rules)
         deadline = time.monotonic() + SECONDS * max(len(rules), 2)
         size = SMALL_BATCH if self.quick else BATCH
+        looked = 0
         for number, many in enumerate(DRAWN_OF_FEW if thorough else DRAWN):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
@@ -314,8 +325,11 @@ class _Tensors:
             first = len(sources[0].examples) if number == 0 and self.quick else 0
             for start, end in _cuts(first, len(batch), size):
                 self._batch(batch[start:end])
-                if (self.quick and self.quick.over()) or time.monotonic() > deadline:
+                looked += end - start
+                enough = looked >= first + ENOUGH
+                if (self.quick and self.quick.over(enough)) or time.monotonic() > deadline:
                     self.cut = True
+                    self.early = self.quick is not None and self.quick.late() and not enough
                     return
             self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
             if not self.open:
@@ -365,6 +379,8 @@ class _Tensors:
             return seen.fired, Outcome(rule.name, "failed", seen.points, _counterexample(*seen.worst))
         if rule.name in self.exploding:
             return seen.fired, Outcome(rule.name, "failed", text=f"it grows without end on {self.exploding[rule.name]}")
+        if self.early:
+            return seen.fired, Outcome(rule.name, "unknown", text=_CUT)
         if not seen.points:
             never = "no program was found on which the rule fires"
             return seen.fired, Outcome(rule.name, "unknown", text=f"{never}: {_CUT}" if self.cut else never)
