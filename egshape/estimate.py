@@ -26,39 +26,38 @@ class Estimate:
         self.weights = 0
         """Bytes of constants."""
         self._fixed_bytes = 0
-        self._products: dict[tuple[Dim, ...], int] = {}
+        self._products: dict[tuple[tuple[Dim, ...], tuple[Dim, ...]], int] = {}
+        """How often an op takes the steps of inner sizes for each element of a shape."""
         self._bytes: dict[tuple[Dim, ...], int] = {}
         for value in graph.inputs:
-            self._add(value.type.shape or (), value)
+            self._add((), value)
         for op in graph.body.walk():
             inner = REGISTRY[op.name].traits.cost.inner(op)
             for number, value in enumerate(op.results):
-                shape = value.type.shape or ()
-                self._add(shape if number else (*inner, *shape), value)
+                self._add(() if number else inner, value)
             if not op.results:
-                self._count(inner)
+                self._count(inner, ())
             if op.name == "constant":
                 self.weights += int(op.attrs["value"].nbytes)
 
-    def _add(self, work: Sequence[Dim], value: Value) -> None:
-        self._count(work)
+    def _add(self, inner: Sequence[Dim], value: Value) -> None:
         shape, itemsize = tuple(value.type.shape or ()), element_bytes(value.type.dtype)
+        self._count(tuple(inner), shape)
         if all(dim.const is not None for dim in shape):
             self._fixed_bytes = max(self._fixed_bytes, itemsize * prod(dim.const or 0 for dim in shape))
         else:
             self._bytes[shape] = max(self._bytes.get(shape, 0), itemsize)
 
-    def _count(self, dims: Sequence[Dim]) -> None:
-        if all(dim.const is not None for dim in dims):
-            self.fixed += prod(dim.const or 0 for dim in dims)
+    def _count(self, inner: tuple[Dim, ...], shape: tuple[Dim, ...]) -> None:
+        if all(dim.const is not None for dim in (*inner, *shape)):
+            self.fixed += _steps(inner, shape, {}, {})
         else:
-            key = tuple(dims)
-            self._products[key] = self._products.get(key, 0) + 1
+            self._products[inner, shape] = self._products.get((inner, shape), 0) + 1
 
     def work(self, sizes: Mapping[str, int]) -> int:
         """Elements computed, those of sums counted, at sizes of the input symbols."""
         known: dict[Dim, int] = {}
-        return self.fixed + sum(times * _product(dims, sizes, known) for dims, times in self._products.items())
+        return self.fixed + sum(times * _steps(*dims, sizes, known) for dims, times in self._products.items())
 
     def largest(self, sizes: Mapping[str, int]) -> int:
         """Bytes of the largest value."""
@@ -70,6 +69,12 @@ class Estimate:
 def element_bytes(dtype: str) -> int:
     """Bytes that an element of a dtype takes."""
     return _TEXT_BYTES if dtype == TEXT else numpy_dtype(dtype).itemsize
+
+
+def _steps(inner: Sequence[Dim], shape: Sequence[Dim], sizes: Mapping[str, int], known: dict[Dim, int]) -> int:
+    """A long sum for each element of nothing takes its time too."""
+    elements = _product(shape, sizes, known)
+    return max(elements, 1) * _product(inner, sizes, known) if inner else elements
 
 
 def _product(dims: Sequence[Dim], sizes: Mapping[str, int], known: dict[Dim, int]) -> int:

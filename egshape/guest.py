@@ -73,7 +73,7 @@ def prepare(*modules: str) -> None:
         guest = _SPARE.take()
         guest.send(("load", modules))
         guest.answer_later()
-    except (WorkerLost, OSError):  # missed when it is needed
+    except (WorkerLost, EngineFault):  # missed when it is needed
         return
     _SPARE.give(guest)
 
@@ -81,8 +81,8 @@ def prepare(*modules: str) -> None:
 def _started() -> _Guest:
     try:
         return _SPARE.take()
-    except OSError as error:
-        raise GuestLost("", f"it cannot be started: {error}") from None
+    except EngineFault as fault:
+        raise GuestLost("", fault.message) from None
 
 
 class Host:

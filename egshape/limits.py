@@ -18,6 +18,9 @@ _REPORT_SECONDS = 60e-6
 _MEMORY_EVERY = 0.05
 """Seconds between two looks at the memory."""
 
+_LOOKED_AT_MB = 16
+"""Whoever takes more at once looks whether there is so much."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -92,14 +95,14 @@ class _Held:
     memory_mb: float
     due: float = field(default=0.0)
 
-    def look(self) -> None:
+    def look(self, more_mb: float) -> None:
         now = time.monotonic()
         if now >= self.until:
             raise LimitReached("seconds")
         self.due = self.until
         if self.memory_mb != float("inf"):
             self.due = min(self.until, now + _MEMORY_EVERY)
-            if resident_mb() > self.memory_mb:
+            if resident_mb() + more_mb > self.memory_mb:
                 raise LimitReached("memory_mb")
 
 
@@ -127,8 +130,9 @@ def held() -> tuple[float, float]:
     return (float("inf"), float("inf")) if found is None else (found.until, found.memory_mb)
 
 
-def tick() -> None:
-    """Called in loops that may be long. Raises LimitReached once a limit that is held is met."""
+def tick(more_mb: float = 0.0) -> None:
+    """Called in loops that may be long, and where ``more_mb`` are to be taken at once. Raises LimitReached once a limit
+    that is held is met."""
     held = _HELD.get()
-    if held is not None and time.monotonic() >= held.due:
-        held.look()
+    if held is not None and (more_mb > _LOOKED_AT_MB or time.monotonic() >= held.due):
+        held.look(more_mb)

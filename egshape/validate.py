@@ -25,7 +25,7 @@ from egshape.ir.graph import Graph, Op, Value
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, points_of
 from egshape.ir.types import TEXT
-from egshape.limits import LimitReached, tick
+from egshape.limits import LimitReached, held, holding, resident_mb, tick
 from egshape.ops import REGISTRY
 from egshape.ops.host import HOST_CALLS, running_by, trusts, unresolved
 
@@ -40,6 +40,10 @@ MAX_BYTES = LARGEST_MB << 20
 bounded by the elements that it computes, so a run in this process stays small."""
 
 MAX_SPENT_BYTES = 4 * MAX_BYTES
+
+MOST_MB = 300
+"""What a run in this process may take beyond what the process has."""
+
 _COSTLY = "sizes that cost too much were left out"
 
 MAX_LOOP = 200
@@ -240,8 +244,6 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
         nonlocal spent
         spent += _spent(op, sizes)
         tick()
-        if time.monotonic() > deadline:
-            raise _Inconclusive(late())
         if spent > MAX_SPENT or _largest(op, sizes) > MAX_BYTES:
             raise _Inconclusive(_COSTLY)
 
@@ -253,7 +255,7 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
 
     copies = [array.copy() for array in arrays]
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), _bounded(deadline):
             found = interpret(graph, copies, trace=count, meter=meter, max_while=MAX_LOOP, check_requires=fits)
         return Outcome(tuple(found))
     except MemoryError:
@@ -266,6 +268,19 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
         raise
     except Exception as error:  # of a function of the user that an op calls, or a fault of ours
         return Outcome(error=InternalError(f"{type(error).__name__}: {error}"))
+
+
+@contextmanager
+def _bounded(deadline: float) -> Iterator[None]:
+    """A run may take so long, and ``MOST_MB``; one that takes more says nothing, unless the limits of all are met."""
+    until, memory_mb = held()
+    try:
+        with holding(deadline, resident_mb() + MOST_MB):
+            yield
+    except LimitReached as reached:
+        if time.monotonic() >= until or resident_mb() > memory_mb:
+            raise
+        raise _Inconclusive(late() if reached.limit == "seconds" else _COSTLY) from None
 
 
 def rejects(graph: Graph, arrays: Sequence[np.ndarray], seconds: float = 2.0) -> bool:

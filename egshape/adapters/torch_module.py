@@ -147,8 +147,10 @@ class CompiledModule:
     def _compiled(self) -> Any:
         import torch
 
+        chosen = vars(self._options)  # torch keeps the compiler for ever: it must not keep the module
+
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
-            run = backend(graph, inputs, options=vars(self._options))
+            run = backend(graph, inputs, options=chosen)
 
             def called(*given: Any) -> Any:
                 if _COMPILING.get():

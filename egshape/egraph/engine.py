@@ -38,7 +38,7 @@ _MAX_IDLE_ENGINES = 4
 _UNDO_SECONDS = 0.25
 _UNDO_MB = 512
 """What an engine may take to get ready for its next use."""
-_GROWN_MB = 24
+_GROWN_MB = 14
 """What an engine that waits for its next use may hold beside its program. egglog keeps some memory of each e-graph for
 as long as its process runs (0.6 to 2.4 MB measured), so a service that optimizes many models needs new processes."""
 

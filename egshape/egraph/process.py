@@ -54,8 +54,7 @@ class Process:
     def __init__(self, command: Sequence[str], kept: Sequence[int] = (), what: str = "the process") -> None:
         """``command`` gets the descriptors of its socket, and of a pipe that closes when its user ends, as last
         arguments; ``kept`` are open in it too. ``what``: what messages call it."""
-        # A file without a name: nothing is left of it, however this process ends.
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115
+        self._words = _unnamed()
         self._what = what
         self._unread = 0
         """Answers that nobody waits for."""
@@ -165,11 +164,22 @@ class Worker(Process):
     """A process that holds one e-graph at a time (`worker.Requests`)."""
 
     def __init__(self) -> None:
-        rows = tempfile.TemporaryFile()  # noqa: SIM115
+        rows = _unnamed()
         script = str(Path(__file__).with_name("worker.py"))
         with rows:
             command = [sys.executable, "-I", "-S", script, _extension(), str(rows.fileno())]
             super().__init__(command, [rows.fileno()], "the rewrite engine")
+
+
+def _unnamed() -> IO[bytes]:
+    """A file without a name: nothing is left of it, however this process ends. It is in memory where no folder can be
+    written to."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        if sys.platform != "linux":
+            raise
+        return os.fdopen(os.memfd_create("egshape"), "w+b")
 
 
 _ALL: weakref.WeakSet[Process] = weakref.WeakSet()
@@ -227,15 +237,21 @@ class Spare(Generic[Kind]):
 
     def prepare(self) -> None:
         """Start a process, if none waits; one that cannot be started is missed when it is needed."""
-        with self._lock, suppress(OSError):
+        with self._lock, suppress(EngineFault):
             if self._waiting is None or not self._waiting.usable:
-                self._waiting = self._start()
+                self._waiting = self._started()
 
     def take(self) -> Kind:
-        """The process that waits, else a new one."""
+        """The process that waits, else a new one. Raises EngineFault where none can be started."""
         with self._lock:
             found, self._waiting = self._waiting, None
-        return found if found is not None and found.usable else self._start()
+        return found if found is not None and found.usable else self._started()
+
+    def _started(self) -> Kind:
+        try:
+            return self._start()
+        except OSError as error:
+            raise EngineFault(f"a process of its own cannot be started: {error}") from None
 
     def give(self, process: Kind) -> None:
         """Let a process wait for the next user; it is ended where another one waits."""

@@ -6,7 +6,7 @@ of 16-bit floats of a reduction in f32."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -118,14 +118,15 @@ class ReduceWindow:
         inputs = [x.astype(dtype) for x, dtype in zip(operands[:half], dtypes, strict=True)]
         counts = windowed_sizes(inputs[0].shape, window, strides, padding, base_dilation, window_dilation)
         padded = [spread(x, init, padding, base_dilation) for x, init in zip(inputs, inits, strict=True)]
-        where = window_slices(counts, window, strides, window_dilation)
+        places = window_slices(counts, window, strides, window_dilation)
         own = spread(np.ones(inputs[0].shape, np.bool_), False, padding, base_dilation)
         if not own.all() and not (half == 1 and is_neutral(getattr(regions[0], "kind", None), inits[0])):
-            return _folded_inside(regions[0], inits, counts, [([x[k] for x in padded], own[k]) for k in where])
-        stacked = [
-            np.stack([x[place] for place in where], axis=-1) if where else np.empty((*counts, 0), x.dtype)
-            for x in padded
-        ]
+            return _folded_inside(regions[0], inits, counts, (([x[k] for x in padded], own[k]) for k in places))
+        stacked = [np.empty((*counts, prod(window)), x.dtype) for x in padded]
+        if stacked[0].size:
+            for k, place in enumerate(places):
+                for whole, x in zip(stacked, padded, strict=True):
+                    whole[..., k] = x[place]
         return fold(regions[0], inits, stacked)
 
 
@@ -133,7 +134,7 @@ def _folded_inside(
     region: Region,
     inits: Sequence[np.ndarray],
     counts: tuple[int, ...],
-    places: Sequence[tuple[list[np.ndarray], np.ndarray]],
+    places: Iterable[tuple[list[np.ndarray], np.ndarray]],
 ) -> list[np.ndarray]:
     """Windows folded place by place: the elements there, and of which windows they are elements at all."""
     totals = [np.full(counts, init, dtype=init.dtype) for init in inits]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from egshape.ir.types import dtype_name, integer_range, is_complex, is_float
+from egshape.limits import tick
 
 Region = Callable[..., list[Any]]
 
@@ -73,6 +74,7 @@ def fold(region: Region, inits: Sequence[np.ndarray], inputs: Sequence[np.ndarra
     kept = inputs[0].shape[:-1]
     totals = [np.full(kept, init, dtype=init.dtype) for init in inits]
     for k in range(inputs[0].shape[-1]):
+        tick()
         totals = apply(region, [*totals, *(array[..., k] for array in inputs)])
     return [np.array(total) for total in totals]
 

@@ -3,12 +3,14 @@ run-time shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 
 import numpy as np
 
 from egshape.errors import CheckFailed
+from egshape.limits import tick
 
 # -- run time
 # ----------------------------------------------------------------------------------------------------
@@ -45,10 +47,11 @@ def windowed_sizes(
 def spread(x: np.ndarray, value: object, padding: Sequence[int], dilation: Sequence[int]) -> np.ndarray:
     """``x`` with holes between its elements and edges (negative ones crop), all filled with ``value``."""
     wide = tuple(dilated_size(size, step) for size, step in zip(x.shape, dilation, strict=True))
-    holes = np.full(wide, value, dtype=x.dtype)
-    holes[tuple(slice(None, None, step) for step in dilation)] = x
     low, high = padding[0::2], padding[1::2]
     shape = tuple(max(0, size + lo + hi) for size, lo, hi in zip(wide, low, high, strict=True))
+    tick((prod(wide) + prod(shape)) * x.itemsize / 2**20)
+    holes = np.full(wide, value, dtype=x.dtype)
+    holes[tuple(slice(None, None, step) for step in dilation)] = x
     out = np.full(shape, value, dtype=x.dtype)
     into, taken = [], []
     for size, lo, total in zip(wide, low, shape, strict=True):
@@ -62,13 +65,12 @@ def spread(x: np.ndarray, value: object, padding: Sequence[int], dilation: Seque
 
 def window_slices(
     counts: Sequence[int], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
-) -> list[tuple[slice, ...]]:
+) -> Iterator[tuple[slice, ...]]:
     """For each element of the window in row-major order: where it lies in the padded operand, for all
     windows."""
-    return [
-        tuple(
+    for offsets in product(*(range(size) for size in window)):
+        tick()
+        yield tuple(
             slice(offset * step, offset * step + (count - 1) * stride + 1 if count else offset * step, stride)
             for offset, step, count, stride in zip(offsets, dilation, counts, strides, strict=True)
         )
-        for offsets in product(*(range(size) for size in window))
-    ]

@@ -8,6 +8,7 @@ import ctypes
 import json
 import platform
 import tempfile
+import weakref
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -141,7 +142,7 @@ def restored(
     handle = _library(library, where)
     on_device = manifest.get("target") == "cuda"
     names = [*ENTRIES[:2], "egshape_device"] if on_device else ENTRIES
-    entries = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0 for name in names}
+    entries = {name: ctypes.cast(handle[name], ctypes.c_void_p).value or 0 for name in names}
     parts = (manifest, library, constants, images, threads, device)
     remade = reduce or (lambda: (restored, parts))
     if on_device:
@@ -160,7 +161,16 @@ def restored(
             host_functions,
             remade,
         )
+    _closed_when_dropped(handle)
     return CompiledFunction(manifest, entries, constants, handle, failure, save, threads, host_functions, remade)
+
+
+def _closed_when_dropped(library: ctypes.CDLL) -> None:
+    """Unload a library once no function has it, which ctypes never does; not at the end of the process, where other
+    threads may be in it."""
+    close = ctypes.CDLL(None).dlclose
+    close.argtypes = [ctypes.c_void_p]
+    weakref.finalize(library, close, library._handle).atexit = False
 
 
 def _refusal(message: str, path: Any) -> RunError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -193,3 +195,13 @@ def test_one_tensor_given_twice_and_parts_that_overlap() -> None:
         torch.testing.assert_close(fast(ours, ours), function(eager, eager))
         torch.testing.assert_close(fast(ours[:3], ours[2:5]), function(eager[:3], eager[2:5]))
         torch.testing.assert_close(ours, eager)
+
+
+def test_a_compiled_module_that_is_dropped_is_freed() -> None:
+    module = nn.Linear(4, 4)
+    compiled = egshape.torch.compile(module, ({0: "n"},))
+    compiled(torch.ones(3, 4))
+    left = weakref.ref(compiled), weakref.ref(module)
+    del compiled, module
+    gc.collect()
+    assert [each() for each in left] == [None, None]

@@ -1,8 +1,10 @@
 """Artifacts: what is in them, where they run, what is refused and why."""
 
+import gc
 import json
 import zipfile
 from itertools import pairwise
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -137,6 +139,24 @@ def test_torn_files(whole, tmp_path, cut):
 def test_missing_files(tmp_path):
     with pytest.raises(RunError, match="No such file"):
         load(tmp_path / "none.egx")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is loaded is read from /proc")
+def test_a_function_that_is_dropped_unloads_its_library(whole):
+    """But for the library whose code the threads of a pool run."""
+
+    def loaded() -> int:
+        return Path("/proc/self/maps").read_text().count("library.so")
+
+    x, w = inputs(33)
+    for threads in (1, 3):
+        load(whole, threads)(x, w)
+    gc.collect()
+    before = loaded()
+    results = [load(whole, threads)(x, w)[0] for threads in (1, 3, 3)]
+    gc.collect()
+    assert loaded() == before
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_threads_of_a_loaded_function(whole):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 
 import numpy as np
 import pytest
 
 from egshape import guest
+from egshape.egraph.engine import Engine
 from egshape.egraph.process import Process, Spare
-from egshape.errors import EgshapeError
+from egshape.errors import EgshapeError, EngineFault
 from egshape.facts import Facts
 from egshape.guest import GuestLost, host, run_call
 from egshape.ir.builder import BlockBuilder
@@ -95,6 +97,8 @@ def test_a_guest_that_cannot_start_is_lost(monkeypatch: pytest.MonkeyPatch) -> N
     with host() as lent, pytest.raises(GuestLost) as lost:
         lent.call(len, "ab")
     assert "no more processes" in lost.value.last_words
+    with pytest.raises(EngineFault, match="cannot be started: no more processes"):
+        Spare(no).take()
 
 
 def test_nothing_is_left_of_a_process_that_does_not_start() -> None:
@@ -103,6 +107,24 @@ def test_nothing_is_left_of_a_process_that_does_not_start() -> None:
         with pytest.raises(OSError, match="no/such"):
             Process(["/no/such/program"])
     assert len(os.listdir("/proc/self/fd")) <= open_before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files in memory")
+def test_no_folder_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", nowhere)
+    with monkeypatch.context() as only:
+        only.setattr(guest, "_SPARE", Spare(guest._Guest))
+        with host() as lent, pytest.raises(GuestLost) as lost:
+            lent.call(os.system, "echo from memory >&2")
+            lent.call(os.abort)
+    assert lost.value.last_words == "from memory"
+    engine = Engine(["(relation Seen (i64))"])
+    engine.load_table("Seen", [(3,)])
+    assert list(engine.read().table("Seen")) == [(3,)]
+    engine.close()
 
 
 def test_words_are_of_one_user() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,11 +12,14 @@ import numpy as np
 import pytest
 
 from egshape.dims import const, symbol
+from egshape.estimate import Estimate
 from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.points import points_of
-from egshape.validate import MAX_COST, array_difference, compare, validate
+from egshape.ir.text import parse_graph
+from egshape.limits import LimitReached, holding
+from egshape.validate import MAX_COST, MOST_MB, array_difference, compare, validate
 
 A, B, N, M = (symbol(name) for name in "abnm")
 NOTHING = Facts()
@@ -225,3 +230,49 @@ def test_a_size_of_zero_is_among_the_points() -> None:
         )
     ]
     assert {0, 1, 2, 3} <= set(sizes)
+
+
+POOLED = """graph pooled(%x: f32[n, 4]) {
+  symbols n = size(%x, 0)
+  %0: f32[] = constant() {value=f32[]{0.0}}
+  %1: f32[SIZES] = reduce_window(%x, %0) {window=<1, WINDOW>, strides=<1, STRIDE>, base_dilation=<1, 1>, window_dilation=<1, 1>, padding=<0, 0, PADDING, PADDING>} (%2: f32[], %3: f32[]) {
+    %4: f32[] = maximum(%2, %3)
+    return %4
+  }
+  return %1 as y
+}
+"""  # noqa: E501
+
+
+def pooled(sizes: str, window: int, stride: int, padding: int) -> Graph:
+    text = POOLED.replace("SIZES", sizes).replace("WINDOW", str(window)).replace("STRIDE", str(stride))
+    return parse_graph(text.replace("PADDING", str(padding)))
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        pytest.param(pooled("n, 5", 9_000_000, 1, 4_500_000), id="many places in the windows of no row"),
+        pytest.param(pooled("n, 3", 1, 10**9, 10**9), id="padding that no window reads"),
+        pytest.param(pooled("n, 5", 400_000, 1, 200_000), id="as many places as fit the estimate"),
+    ],
+)
+def test_a_run_takes_little_memory_and_time(wide: Graph) -> None:
+    before = peak_mb()
+    verdict = compare(wide, wide, NOTHING, seconds=0.5)
+    assert not verdict.differences and verdict.skipped
+    assert peak_mb() < before + 2 * MOST_MB
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def test_a_limit_from_outside_ends_the_comparison() -> None:
+    wide = pooled("n, 5", 400_000, 1, 200_000)
+    with holding(time.monotonic() + 0.05), pytest.raises(LimitReached):
+        compare(wide, wide, NOTHING, seconds=60)
+
+
+def test_a_window_over_nothing_costs_its_places() -> None:
+    assert Estimate(pooled("n, 5", 1000, 1, 500)).work({"n": 0}) >= 1000

@@ -108,7 +108,8 @@ def _optimized(texts: Sequence[str], machine: Machine, level: int = 3) -> tuple[
     target = binding.Target.from_triple(machine.triple).create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default"
     )
-    modules = [binding.parse_assembly(text) for text in texts]
+    context = binding.create_context()  # constants and types stay as long as a context: the global one's are for ever
+    modules = [binding.parse_assembly(text, context) for text in texts]
     for each in modules:
         each.triple = machine.triple
         each.data_layout = str(target.target_data)

@@ -147,7 +147,7 @@ class CompiledFunction(CompiledProgram):
         return {
             "constants": self._constant_table.ctypes.data,
             "threads": self.threads,
-            "pool": shared(self.threads, self.manifest["pool"], self._make_pool),
+            "pool": shared(self.threads, self.manifest["pool"], self._make_pool, self._keep),
             "host": self._host.address,
         }
 
