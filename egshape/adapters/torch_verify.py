@@ -10,8 +10,10 @@ import numpy as np
 
 from egshape.adapters.beside import Ports
 from egshape.adapters.onnx_verify import Compared, Runtime, compare_models
+from egshape.errors import EgshapeError
 from egshape.facts import Facts
 from egshape.frontends.torch.held import NEW
+from egshape.frontends.torch.host import TRUSTING
 from egshape.frontends.torch.types import array_of, tensor_of
 from egshape.ir.graph import Graph
 from egshape.ir.types import dtype_name
@@ -39,6 +41,10 @@ class Session(Ports):
         import torch
 
         self._program = torch.export.load(path)
+        parts = [each for each in self._program.graph_module.modules() if isinstance(each, torch.fx.GraphModule)]
+        for node in (node for part in parts for node in part.graph.nodes):
+            if str(node.target).removeprefix("aten.") in TRUSTING:
+                raise EgshapeError(f"{node.target} uses wrong memory for inputs that are not a program's own")
         self._module = self._program.module()
         self._buffers = dict(self._module.named_buffers())
         super().__init__(inputs, outputs)

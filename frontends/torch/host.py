@@ -16,16 +16,19 @@ from egshape.ir.graph import Value
 from egshape.ir.types import is_integer
 from egshape.ops.host import UNKNOWN, call_of
 
-_TRUSTING = frozenset(
+TRUSTING = frozenset(
     (
         "_embedding_bag.default",
+        "_embedding_bag_forward_only.default",
+        "embedding_bag.default",
+        "embedding_bag.padding_idx",
         "embedding_dense_backward.default",
         "fractional_max_pool2d.default",
         "fractional_max_pool3d.default",
         "ormqr.default",
     )
 )
-"""Ops that take reflectors, places of windows or offsets as they come, and write to wrong memory for others. All that
+"""Ops that take reflectors, places of windows or offsets as they come, and use wrong memory for others. All that
 take integers and are no plain ops do so until shown otherwise: gradients of pools trust the places that they saved."""
 
 
@@ -71,7 +74,7 @@ def _trusts(s: Scope, target: Any, operands: Sequence[Value]) -> bool:
 
     plain = torch.Tag.pointwise in target.tags or (torch.Tag.core in target.tags and "backward" not in s.call.op)
     integers = any(each.type.rank and is_integer(each.type.dtype) for each in operands)
-    return s.call.op in _TRUSTING or (integers and not plain)
+    return s.call.op in TRUSTING or (integers and not plain)
 
 
 def payload_of(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any], operands: list[Value]) -> str:

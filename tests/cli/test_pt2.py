@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from egshape.adapters.torch_verify import Session
 from egshape.cli import main
-from egshape.errors import OutputsDiffer
+from egshape.errors import EgshapeError, OutputsDiffer
 from tests.frontends.torch.running import exported, torch
 
 
@@ -65,6 +66,24 @@ def test_what_differs_is_not_written(model: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OutputsDiffer, match="output probs differs"):
         files.save_model(_optimized(model), model.with_name("n.pt2"), model, None, None, "nodes")
     assert not model.with_name("n.pt2").exists()
+
+
+class Bag(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Reads beyond what it may for offsets that do not ascend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(9, 4, mode="sum")
+
+    def forward(self, places: Any, offsets: Any) -> Any:
+        return self.bag(places, offsets)
+
+
+def test_a_kernel_that_trusts_its_inputs_is_not_run_with_invented_ones(tmp_path: Path) -> None:
+    path = str(tmp_path / "bag.pt2")
+    torch.export.save(exported(Bag(), (torch.arange(5), torch.tensor([0, 2])), ((0,), (0,))), path)
+    with pytest.raises(EgshapeError, match=r"embedding_bag.* that are not a program's own"):
+        Session(path, ["places", "offsets"], ["out0"])
 
 
 def _optimized(model: Path) -> Any:
