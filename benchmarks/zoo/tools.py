@@ -66,14 +66,14 @@ def _onnxscript() -> Work:
     return work
 
 
-def _ort() -> Work:
+def _ort(level: str = "EXTENDED") -> Work:
     import onnxruntime as ort
 
     def work(source: str, target: str) -> None:
         options = ort.SessionOptions()
         options.log_severity_level = 4
-        # One above is tied to the machine's cache lines and is not meant to be saved.
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        # One above EXTENDED is tied to the machine's cache lines and is not meant to be saved.
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
         options.optimized_model_filepath = target
         ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
@@ -94,6 +94,7 @@ TOOLS: dict[str, tuple[str, Callable[[], Work]]] = {
     "onnxslim": ("onnxslim", _onnxslim),
     "onnxscript": ("onnxscript", _onnxscript),
     "ort": ("onnxruntime", _ort),
+    "ort-basic": ("onnxruntime", lambda: _ort("BASIC")),
     "egshape": ("egshape", _egshape),
 }
 """Name to the package that it needs and to what imports it."""

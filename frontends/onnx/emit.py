@@ -89,12 +89,12 @@ class Emitter:
         """Reshapes that are written together with their operand, a slice."""
         self.backward: dict[Value, Op] = {}
         """Slices that are written together with their operand, a reverse."""
-        self.biased: dict[Value, emit_composites.Biased] = {}
-        """Additions that are written together with their operand, a convolution."""
+        self.joined: dict[Value, emit_composites.Joined] = {}
+        """Additions and reshapes that are written together with their operand, a convolution or a reduction."""
         self.blocks: dict[Value, emit_blocks.Blocks] = {}
         """Concatenations that are written together with their operands, slices."""
         self.padded: dict[Value, Op] = {}
-        """Pads that are written together with the convolution that reads them."""
+        """Pads that are written together with the convolution or pool that reads them."""
         self._makers: dict[Value, Op] = {}
         self.original = graph.own.model.proto.graph if isinstance(graph.own, Own) else GraphProto()
         """The graph of the file that was read."""
@@ -218,8 +218,8 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
-        parts = {*(pick.part for pick in self.picks.values()), *(each.part for each in self.biased.values())}
-        parts |= {*self.backward.values(), *self.padded.values()}
+        parts = {*(pick.part for pick in self.picks.values()), *(each.part for each in self.joined.values())}
+        parts |= {*self.backward.values(), *self.padded.values(), *emit_composites.unread(self, block)}
         parts.update(part for each in self.blocks.values() for part in each.parts)
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:
@@ -248,7 +248,7 @@ class Emitter:
             if _waits(op):
                 self.scope.waiting.update(op.results)
         self.blocks.update(emit_blocks.blocks(block))
-        self.biased.update(emit_composites.biased(self, block))
+        self.joined.update(emit_composites.joined(self, block))
         self.padded.update(emit_composites.padded(self, block))
 
     def _check(self, op: Op) -> None:
@@ -316,9 +316,9 @@ class Emitter:
             return
         if len(op.results) != 1:
             raise self.unsupported(op, f"the op {op.name} with {len(op.results)} results")
-        if op.result in self.biased:
-            held, names = self.biased[op.result], self.fresh_names(op, wanted)
-            emit_composites.node(self, held.part, names, held.bias)
+        if op.result in self.joined:
+            held, names = self.joined[op.result], self.fresh_names(op, wanted)
+            emit_composites.node(self, held.part, names, held)
             _bound(self, op, names)
             return
         if op.name == "slice" and len(siblings) > 1 and self._tiled(op, siblings, wanted):

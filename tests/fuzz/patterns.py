@@ -62,11 +62,11 @@ def binary(m: Maker, x: Value, y: Value) -> Value:
     return m.one(m.choice(BINARY[kind(x)]), (x, y))
 
 
-def splatted(m: Maker, x: Value, like: Value, *, right: bool) -> Value:
-    """An op of x and a scalar in every element, or, as a near miss, a vector."""
+def splatted(m: Maker, x: Value, like: Value, *, right: bool, vectors: int = 6) -> Value:
+    """An op of x and a scalar in every element, or, as a near miss, a vector, about one in ``vectors`` times."""
     scalar = m.any_scalar(x.type.dtype)
     other = m.splat(scalar, like.type.dims)
-    if m.chance(6) and like.type.rank:
+    if m.chance(vectors) and like.type.rank:
         axis = m.chooser.randint(0, like.type.rank - 1)
         vector = m.input(x.type.dtype, (like.type.dims[axis],))
         other = m.one("broadcast_in_dim", (vector,), dims=(axis,), shape=like.type.dims)
@@ -198,16 +198,16 @@ def transpose_below_binary(m: Maker) -> Value:
     return m.transposed(binary(m, first, second))
 
 
-@pattern("tensor.transpose/below-binary-splat-right")
-def transpose_splat_right(m: Maker) -> Value:
+@pattern("tensor.transpose/below-binary-broadcast-right")
+def transpose_broadcast_right(m: Maker) -> Value:
     moved = m.transposed(m.value(low=2))
-    return m.transposed(splatted(m, moved, moved, right=True))
+    return m.transposed(splatted(m, moved, moved, right=True, vectors=2))
 
 
-@pattern("tensor.transpose/below-binary-splat-left")
-def transpose_splat_left(m: Maker) -> Value:
+@pattern("tensor.transpose/below-binary-broadcast-left")
+def transpose_broadcast_left(m: Maker) -> Value:
     moved = m.transposed(m.value(low=2))
-    return m.transposed(splatted(m, moved, moved, right=False))
+    return m.transposed(splatted(m, moved, moved, right=False, vectors=2))
 
 
 def dot(m: Maker, *, turn_left: bool) -> Value:
@@ -533,6 +533,26 @@ def concatenate_splats(m: Maker) -> Value:
 def padded(m: Maker, x: Value, low: list[int], high: list[int], interior: list[int]) -> Value:
     attrs = {name: tuple(map(const, each)) for name, each in (("low", low), ("high", high), ("interior", interior))}
     return m.one("pad", (x, m.any_scalar(x.type.dtype)), **attrs)
+
+
+@pattern("tensor.transpose/around-slice")
+def transpose_around_slice(m: Maker) -> Value:
+    return m.transposed(part(m, m.transposed(m.value(low=2))))
+
+
+@pattern("tensor.transpose/around-pad")
+def transpose_around_pad(m: Maker) -> Value:
+    moved = m.transposed(m.value(low=2))
+    low, high, between = ([m.choice((0, 1, 2)) for _ in range(moved.type.rank)] for _ in range(3))
+    return m.transposed(padded(m, moved, low, high, between))
+
+
+@pattern("tensor.transpose/below-concatenate")
+def transpose_below_concatenate(m: Maker) -> Value:
+    x, y, _, axis = joined(m)
+    order = m.permutation(x.type.rank)
+    first, second = m.transposed(x, order), m.transposed(y, order)
+    return m.transposed(m.one("concatenate", (first, second), dim=order.index(axis)))
 
 
 @pattern("tensor.slice/pad-splat")

@@ -13,7 +13,7 @@ pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
 pytest.importorskip("onnxruntime", reason="ONNX needs the extra onnx")
 
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import egshape
 from egshape.frontends.onnx.own import count_of
@@ -46,6 +46,79 @@ CASES = {
         """g (float[n,h] x, float[n,w] y, float[n,3] u) => (float[n,k] z) { a = Concat<axis=1>(x, y, u)
         s = Shape<start=1>(x) z = Slice(a, s, last, i1) }""",
         1,
+    ),
+    "padded pool": (
+        f"""g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around)
+        z = AveragePool<kernel_shape=[3,3],strides=[2,2]>(u) }}""",
+        1,
+    ),
+    "padded twice": (
+        f"""g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around)
+        z = AveragePool<kernel_shape=[4,3],pads=[1,0,0,0],count_include_pad=1>(u) }}""",
+        1,
+    ),
+    "padding that does not count": (
+        f"""g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around)
+        z = AveragePool<kernel_shape=[4,3],pads=[1,0,0,0]>(u) }}""",
+        2,
+    ),
+    "a window within the padding": (
+        f"g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around) z = AveragePool<kernel_shape=[2,2]>(u) }}",
+        2,
+    ),
+    "rounded up": (
+        f"""g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around)
+        z = AveragePool<kernel_shape=[3,3],strides=[2,2],ceil_mode=1>(u) }}""",
+        2,
+    ),
+    "padded by the least": (
+        f"g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around, least) z = MaxPool<kernel_shape=[3,3]>(u) }}",
+        1,
+    ),
+    "a maximum of zeros": (
+        f"g ({CONV}) => (float[n,3,p,q] z) {{ u = Pad(x, around) z = MaxPool<kernel_shape=[3,3]>(u) }}",
+        2,
+    ),
+    "padded for another op": (
+        f"g ({CONV}) => (float[n,p,q] z) {{ u = Pad(x, around) z = ReduceL2<keepdims=0>(u, i1) }}",
+        2,
+    ),
+    "two readers of a padding": (
+        f"""g ({CONV}) => (float[n,3,p,q] z, float[n,3,p,q] u) {{ u = Pad(x, around)
+        z = AveragePool<kernel_shape=[3,3]>(u) }}""",
+        2,
+    ),
+    "folded axes kept": (
+        f"g ({CONV}) => (float[n,3,1,1] z) {{ a = ReduceMax<keepdims=0>(x, i23) z = Unsqueeze(a, i23) }}",
+        1,
+    ),
+    "folded axes dropped": (
+        f"g ({CONV}) => (int64[n,h,w] z) {{ a = ArgMax<axis=1>(x) z = Squeeze(a, i1) }}",
+        1,
+    ),
+    "another axis": (f"g ({CONV}) => (float[n,1,h] z) {{ a = ReduceMax<keepdims=0>(x, i13) z = Unsqueeze(a, i1) }}", 2),
+    "one of two axes": (f"g ({CONV}) => (float[n,h,1] z) {{ a = ReduceL2(x, i13) z = Squeeze(a, i1) }}", 2),
+    "quantized as before": (
+        """g (uint8[n,h,w] x) => (float[n,h,w] z) { a = DequantizeLinear(x, half, three)
+        e = QuantizeLinear(a, half, three) c = DequantizeLinear(e, half, three) d = QuantizeLinear(c, half, three)
+        z = DequantizeLinear(d, half, three) }""",
+        1,
+    ),
+    "quantized otherwise": (
+        """g (uint8[n,h,w] x) => (uint8[n,h,w] z) { a = DequantizeLinear(x, half, three)
+        z = QuantizeLinear(a, one, three) }""",
+        2,
+    ),
+    "steps beyond floats": (
+        """g (uint8[n,h,w] x) => (uint8[n,h,w] z) { a = DequantizeLinear(x, huge, three)
+        z = QuantizeLinear(a, huge, three) }""",
+        2,
+    ),
+    "channels last": (
+        """g (float[n,h,w,3] x) => (float[n,p,q,4] z) { a = Transpose<perm=[0,3,1,2]>(x) c = Conv(a, k)
+        d = Transpose<perm=[0,2,3,1]>(c) e = Add(v, d) f = Tanh(e) r = Transpose<perm=[0,3,1,2]>(f) s = Conv(r, k4)
+        z = Transpose<perm=[0,2,3,1]>(s) }""",
+        5,
     ),
     "zero states": (
         f"""g ({LSTM}) => (float[t,1,n,3] y) {{ s = Shape<start=1,end=2>(x) e = Concat<axis=0>(i1, s, i3)
@@ -109,11 +182,12 @@ def _constants() -> dict[str, np.ndarray]:
     shapes |= {"b3": (4, 1, 1), "v": (4,), "place": (1, 4, 2, 2), "wx": (1, 12, 4), "wr": (1, 12, 3)}
     shapes |= {"gx": (1, 9, 4), "gr": (1, 9, 3), "hx": (1, 9, 3)}
     out = {name: rng.standard_normal(shape).astype("f") for name, shape in shapes.items()}
+    out |= {"half": np.float32(0.5), "huge": np.float32(3e37), "least": np.float32(-np.inf), "three": np.uint8(3)}
     out |= {"one": np.float32(1), "f0": np.float32(0), "zero": np.zeros(1, "f"), "minus": -np.zeros(1, "f")}
     numbers = {"i0": [0], "i1": [1], "i2": [2], "i3": [3], "m1": [-1], "last": [LAST], "first": [-LAST - 1]}
     numbers |= {"i22": [2, 2], "i00": [0, 0], "none": [0] * 8, "around": [0, 0, 1, 0, 0, 0, 2, 1]}
     numbers |= {"i02": [0, 2], "i01": [0, 1], "i10": [1, 0], "i11": [1, 1], "i23": [2, 3], "ends": [LAST, LAST]}
-    numbers |= {"deep": [0, 1, 0, 0, 0, 0, 0, 0], "ones": [1] * 4}
+    numbers |= {"i13": [1, 3], "deep": [0, 1, 0, 0, 0, 0, 0, 0], "ones": [1] * 4}
     return {**out, **{name: np.array(held, np.int64) for name, held in numbers.items()}}
 
 
@@ -146,7 +220,8 @@ def test_as_few_nodes_as_can_be_to_the_bit(name: str, tmp_path: Path) -> None:
         sizes, feeds = {"h": h, "w": w, "n": w - 1, "t": h}, {}
         for info in model.graph.input:
             shape = [sizes.get(each.dim_param, each.dim_value) for each in info.type.tensor_type.shape.dim]
-            feeds[info.name] = rng.standard_normal(shape).astype("f")
+            kind = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            feeds[info.name] = (rng.standard_normal(shape) * (9 if kind == "u1" else 1)).astype(kind)
         assert bits(two, feeds) == bits(one, feeds), (h, w)
 
 
