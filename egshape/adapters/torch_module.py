@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from egshape.adapters.torch_arguments import arguments_of, by_argument, leaves
-from egshape.adapters.torch_compile import Options, backend, note
+from egshape.adapters.torch_compile import Options, backend, lowered, note
 from egshape.adapters.torch_layout import enlarged, layout_of, regular
 from egshape.errors import CheckFailed
 from egshape.frontends.torch.stand_ins import STANDS_FOR, standing
@@ -148,7 +148,8 @@ class CompiledModule:
         import torch
 
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
-            run = backend(graph, inputs, options=vars(self._options))
+            last = len(self._roads) == 1
+            run = backend(graph, inputs, options=vars(self._options)) if last else lowered(graph, inputs, self._options)
 
             def called(*given: Any) -> Any:
                 if _COMPILING.get():
