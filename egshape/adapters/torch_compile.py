@@ -129,16 +129,29 @@ def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str,
     """What ``torch.compile`` calls for each graph: functional ATen ops are compiled, forward and backward.
 
     Raises InvalidInput for wrong options; what cannot be compiled only where ``fallback`` is off."""
-    from functorch.compile import aot_module_simplified, min_cut_rematerialization_partition
+    from torch._dynamo.exc import TorchDynamoException
 
     chosen = Options.of(options)
+    try:
+        return lowered(module, example_inputs, chosen)
+    except TorchDynamoException:  # asks for another trace
+        raise
+    except Exception as error:  # torch's own, of ops that it does not make functional
+        if not chosen.fallback:
+            raise
+        return _in_torch(module, "inference", error)
+
+
+def lowered(module: Any, example_inputs: Sequence[Any], chosen: Options) -> Any:
+    """As ``backend``. Raises what torch raises where it does not make the graph functional."""
+    from functorch.compile import aot_module_simplified, min_cut_rematerialization_partition
+
     strange = next((type(each).__name__ for each in example_inputs if _is_subclass(each)), "")
     if strange:  # its own meaning of ops is not in what torch traces
         told = f"an input is a {strange}, a subclass of torch.Tensor"
         if not chosen.fallback:
             raise Unsupported(told, hint="give a plain tensor")
-        _LOG.graphs.append(CompiledGraph("inference", fallback=("<graph>",), error=told, line=_first_line(module)))
-        return module.forward
+        return _in_torch(module, "inference", Unsupported(told))
     as_one_op(module)
 
     def compiler(role: Role) -> Callable[[Any, Sequence[Any]], Any]:
@@ -178,11 +191,9 @@ def _compiled(module: Any, role: Role, options: Options) -> Any:
     except Exception as error:
         if not options.fallback:
             raise
-        told = str(error) if isinstance(error, EgshapeError) else "".join(traceback.format_exception_only(error))
-        _LOG.graphs.append(CompiledGraph(role, fallback=("<graph>",), error=told.strip(), line=line))
         from functorch.compile import make_boxed_func
 
-        return make_boxed_func(module.forward)
+        return make_boxed_func(_in_torch(module, role, error))
     after = result.graph
     symbols = tuple(sorted({name for value in after.inputs for size in value.type.dims for name in size.symbols()}))
     _LOG.graphs.append(
@@ -199,6 +210,13 @@ def _compiled(module: Any, role: Role, options: Options) -> Any:
     return _Call(traced, run)
 
 
+def _in_torch(module: Any, role: Role, error: Exception) -> Any:
+    """A graph as torch runs it, reported with the reason."""
+    told = str(error) if isinstance(error, EgshapeError) else "".join(traceback.format_exception_only(error))
+    _LOG.graphs.append(CompiledGraph(role, fallback=("<graph>",), error=told.strip(), line=_first_line(module)))
+    return module.forward
+
+
 def _first_line(module: Any) -> str:
     from egshape.frontends.torch.convert import location_of
 
@@ -209,6 +227,16 @@ def _first_line(module: Any) -> str:
 def _is_plain(tensor: Any) -> bool:
     """Whether a tensor's elements may be written where they lie."""
     return tensor.is_contiguous() and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
+
+
+def _placed(tensor: Any, strides: Sequence[int], start: int) -> Any:
+    """A tensor that lies so in memory of its own. Elements that lie at one place are equal."""
+    ends = [(size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=True)]
+    memory = tensor.new_empty(start + sum(ends) + 1 if tensor.numel() else start)
+    placed = memory.new_empty(0).set_(memory.untyped_storage(), start, tensor.shape, strides)
+    first = tuple(slice(None) if stride else slice(0, 1) for stride in strides)
+    placed[first].copy_(tensor[first])
+    return placed
 
 
 _TOKEN = np.zeros(0, np.float32)
@@ -243,10 +271,17 @@ class _Call:
         else:
             found = self._run(*given)
             results = found if isinstance(found, tuple) else (found,)
+        starts = [
+            args[each.within].storage_offset() if isinstance(each, Output) and each.within is not None else 0
+            for each in self._outputs
+        ]
         args.clear()
         if self._plain and not any(isinstance(each, np.ndarray) for each in results):
             return list(results)
-        return [self._result(each, results) if isinstance(each, Output) else each for each in self._outputs]
+        return [
+            self._result(each, results, start) if isinstance(each, Output) else each
+            for each, start in zip(self._outputs, starts, strict=True)
+        ]
 
     def _written(self, args: Sequence[Any], given: Sequence[Any]) -> Sequence[Any]:
         """The results of a graph that changes arguments: in their memory where it can, else they are copied there."""
@@ -262,11 +297,15 @@ class _Call:
                 args[place].copy_(tensor_of(new, self._dtypes[number]) if isinstance(new, np.ndarray) else new)
         return results
 
-    def _result(self, output: Output, results: Sequence[Any]) -> Any:
+    def _result(self, output: Output, results: Sequence[Any], begin: int) -> Any:
+        """A result; ``begin``: where the argument begins of which it is a view."""
         found = results[output.number]
         if output.is_size:
             return int(found)
         tensor = tensor_of(found, self._dtypes[output.number]) if isinstance(found, np.ndarray) else found
+        if output.memory:
+            *strides, start = (int(results[number]) for number in output.memory)
+            return _placed(tensor, strides, begin + start)
         if output.order is None:
             return tensor
         back = [output.order.index(axis) for axis in range(len(output.order))]

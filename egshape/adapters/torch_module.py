@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from egshape.adapters.torch_arguments import arguments_of, by_argument, leaves
-from egshape.adapters.torch_compile import Options, backend, note
+from egshape.adapters.torch_compile import Options, backend, lowered, note
 from egshape.adapters.torch_layout import enlarged, layout_of, regular
 from egshape.errors import CheckFailed
 from egshape.frontends.torch.stand_ins import STANDS_FOR, standing
@@ -147,10 +147,11 @@ class CompiledModule:
     def _compiled(self) -> Any:
         import torch
 
-        chosen = vars(self._options)  # torch keeps the compiler for ever: it must not keep the module
+        options, roads = self._options, self._roads  # torch keeps the compiler for ever: it must not keep the module
 
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
-            run = backend(graph, inputs, options=chosen)
+            last = len(roads) == 1
+            run = backend(graph, inputs, options=vars(options)) if last else lowered(graph, inputs, options)
 
             def called(*given: Any) -> Any:
                 if _COMPILING.get():
@@ -159,8 +160,8 @@ class CompiledModule:
 
             return called
 
-        options = {"guard_filter_fn": lambda guards: [STANDS_FOR not in guard.name for guard in guards]}
-        return torch.compile(_called(self.module), backend=compiler, fullgraph=len(self._roads) > 1, options=options)
+        guards = {"guard_filter_fn": lambda guards: [STANDS_FOR not in guard.name for guard in guards]}
+        return torch.compile(_called(self.module), backend=compiler, fullgraph=len(roads) > 1, options=guards)
 
     def _sources(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The open axes as torch names them."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from egshape.dims import Dim, bcast, const, minimum, mod, product
 from egshape.errors import EgshapeError
+from egshape.facts import Relation
 from egshape.frontends import orders, shaping
 from egshape.frontends.shaping import joined_by_form, running_window, start_of
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.ir.graph import Block, Value
-from egshape.ir.types import integer_range, is_integer
+from egshape.ir.types import integer_range, is_integer, numpy_dtype
 from egshape.ops.kinds import comparison
 
 ZERO, ONE = const(0), const(1)
@@ -23,8 +27,28 @@ def convert(s: Scope, x: Value, dtype: str) -> Value:
 
 
 def tensor(s: Scope, x: Value | Number, dtype: str) -> Value:
-    """A tensor or number as a value of a dtype."""
-    return convert(s, x, dtype) if isinstance(x, Value) else s.scalar(x, dtype)
+    """A tensor or number as a value of a dtype. As torch has it, a number with which elements are filled must fit."""
+    if not isinstance(x, Value):
+        _check_fits(s, x, dtype)
+    return operand(s, x, dtype)
+
+
+def _check_fits(s: Scope, x: Number, dtype: str) -> None:
+    """A check that a dtype holds a number; a negative integer stands for what it wraps to in an unsigned one."""
+    if dtype in ("f16", "f32"):
+        high = float(np.finfo(numpy_dtype(dtype)).max)
+        low = -high
+    elif is_integer(dtype):
+        low, high = integer_range(dtype)
+        low = -high if low == 0 and not isinstance(x, float) else low
+    else:
+        return
+    if isinstance(x, Dim):
+        if not (is_integer(dtype) and _fits(s, x, dtype)) and high < 2**63 - 1:
+            s.check(Relation("<=", x, const(int(high))), f"a number is {{0}}, and {dtype} holds {{1}} at most")
+            s.check(Relation("<=", const(int(low)), x), f"a number is {{1}}, and {dtype} holds {{0}} at least")
+    elif math.isfinite(x) and not low <= x <= high:
+        s.check(Relation("==", const(0), const(1)), f"{x} does not fit {dtype}")
 
 
 def operand(s: Scope, x: Value | Number, dtype: str) -> Value:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from egshape.dims import Dim, symbol
@@ -12,6 +13,7 @@ from egshape.frontends.torch.convert import Nodes, Reader, facts_of, location_of
 from egshape.frontends.torch.registry import HANDLERS
 from egshape.frontends.torch.scope import Program, Scope
 from egshape.frontends.torch.stand_ins import as_themselves
+from egshape.frontends.torch.types import size_of
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 
@@ -40,6 +42,11 @@ class Output:
     is_size: bool
     order: tuple[int, ...] | None
     """The axes from the outermost in memory to the innermost, where that is not their order."""
+    memory: tuple[int, ...] = ()
+    """Of a view: the numbers of the outputs that are its strides and where it begins in memory. torch makes a view of
+    an argument or of another result anew from these."""
+    within: int | None = None
+    """The place of the argument of which it is a view: it begins so far behind that argument's beginning."""
 
 
 def table() -> dict[Any, Any]:
@@ -140,15 +147,35 @@ class _TracedReader(Reader):
                 found.append(self._result(value))
             else:
                 shown.append(value)
+        places = [each for each in self.exported.graph.nodes if each.op == "placeholder"]
+        for place, each in enumerate(node.args[0]):
+            under = _under(each)
+            memory = [self._result(dim) for dim in self._memory(each, under)]
+            if memory:
+                numbers = tuple(range(len(found), len(found) + len(memory)))
+                within = places.index(under) if under in places else None
+                shown[place] = replace(shown[place], memory=numbers, within=within)
+                found += memory
         return found, tuple(shown)
+
+    def _memory(self, node: Any, under: Any) -> list[Dim]:
+        """The strides of a view and where it begins, where it is one of an argument or not all of its memory. Raises
+        Unsupported for a number that is no size of ours."""
+        val, argument = _strided(node), under is not node and under.op == "placeholder"
+        if val is None or not (argument or not _fills(val)):
+            return []
+        start = val.storage_offset() - (under.meta["val"].storage_offset() if argument else 0)
+        found = [size_of(each, self.scope.program.sizes) for each in (*val.stride(), start)]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            raise Unsupported(f"{node.name} is a part of a tensor, and torch does not tell which")
+        return known
 
 
 def _order(node: Any) -> tuple[int, ...] | None:
     """How the axes of a result lie in memory, from the outermost; None where that is their order."""
-    import torch
-
-    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-    if not isinstance(val, torch.Tensor) or val.layout is not torch.strided:
+    val = _strided(node)
+    if val is None:
         return None
     sizes, strides = _sampled(val.shape), _sampled(val.stride())
     moving = [axis for axis, size in enumerate(sizes) if size != 1]
@@ -159,7 +186,53 @@ def _order(node: Any) -> tuple[int, ...] | None:
     return tuple(next(inner) if axis in moving else axis for axis in range(len(sizes)))
 
 
+def _strided(node: Any) -> Any:
+    """The tensor that a result is; None where it is none, or one without strides."""
+    import torch
+
+    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return val if isinstance(val, torch.Tensor) and val.layout is torch.strided else None
+
+
+def _under(node: Any) -> Any:
+    """What a result is a view of: itself where it is none."""
+    while getattr(node, "op", "") == "call_function":
+        view = node.args[0] if node.target is operator.getitem else node
+        if not getattr(view.target, "is_view", False):
+            break
+        node = view.args[0]
+    return node
+
+
+def _fills(val: Any) -> bool:
+    """Whether the elements of a tensor lie one after the other from the beginning of its memory, in some order."""
+    strides, span = _sampled(val.stride()), 1
+    for axis in sorted(range(val.dim()), key=lambda axis: (strides[axis], -axis)):
+        size = _expr(val.shape[axis])
+        if size != 1 and _stride(val, axis) - span != 0:
+            return False
+        span = _expanded(span * size)
+    return bool(_expr(val.storage_offset()) == 0)
+
+
+def _stride(val: Any, axis: int) -> Any:
+    """A stride. Of axes that may be empty torch has it that they are 1 instead, where no stride means anything."""
+    found = _expr(val.stride()[axis])
+    if isinstance(found, int):
+        return found
+    one = found.replace(lambda each: type(each).__name__ == "Max" and 1 in each.args, lambda each: each.args[-1])
+    return _expanded(one)
+
+
+def _expanded(size: Any) -> Any:
+    return size if isinstance(size, int) else size.expand()
+
+
+def _expr(size: Any) -> Any:
+    return size if isinstance(size, int) else size.node.expr
+
+
 def _sampled(sizes: Iterable[Any]) -> list[int]:
     """Sizes as numbers, where each of torch's symbols is a size above 1."""
-    exprs = [each if isinstance(each, int) else each.node.expr for each in sizes]
+    exprs = map(_expr, sizes)
     return [each if isinstance(each, int) else int(each.subs(dict.fromkeys(each.free_symbols, 3))) for each in exprs]

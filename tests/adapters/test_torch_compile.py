@@ -531,3 +531,38 @@ def test_compiling_ahead_changes_no_state() -> None:
     with torch.no_grad():
         egshape.torch.compile(model, ({0: "n"},))(torch.ones(1, 3))
     assert model.seen == 1
+
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "split": lambda x: torch.split(x, [2, x.shape[0] - 2])[1],
+    "chunk": lambda x: x.chunk(2)[1],
+    "row": lambda x: x[x.shape[0] // 2],
+    "columns": lambda x: (x[:, x.shape[1] // 2 :], x.split([1, x.shape[0] - 1])[1].t()),
+    "spread": lambda x: x[x.shape[0] // 2 :][:1].expand(x.shape[1], -1),
+    "of_result": lambda x: (x + 1)[:, x.shape[1] // 2 :],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_views_that_hang_on_sizes_are_the_right_part(name: str) -> None:
+    class Part(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return PARTS[name](x)
+
+    fast, large = egshape.torch.compile(Part(), ({0: "n", 1: "m"},)), torch.rand(12, 3)
+    with torch.no_grad():
+        for x in (torch.rand(4, 6), torch.rand(2, 2), torch.rand(7, 5), large[4:9]):
+            torch.testing.assert_close(fast(x), Part()(x))
+    assert not any(each.fallback for each in egshape.torch.report().graphs)
+
+
+def test_what_torch_does_not_make_functional_runs_in_torch() -> None:
+    class Grid(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, theta: Any, x: Any) -> Any:
+            return nn.functional.affine_grid(theta, list(x.shape), align_corners=True)
+
+    fast = egshape.torch.compile(Grid(), ({0: "b"}, {0: "b", 2: "h", 3: "w"}))
+    with torch.no_grad():
+        for shape in ((2, 3, 5, 4), (1, 3, 1, 1), (1, 3, 1, 2)):
+            args = torch.rand(shape[0], 2, 3), torch.rand(shape)
+            torch.testing.assert_close(fast(*args), Grid()(*args))

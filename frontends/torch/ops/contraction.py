@@ -9,7 +9,7 @@ from egshape.frontends.torch.moves import (
     expand,
     joined,
     reshape,
-    with_number,
+    tensor,
 )
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope
@@ -67,9 +67,9 @@ def addmm(s: Scope, bias: Value, x: Value, y: Value, *, beta: Number = 1, alpha:
     """beta bias + alpha x y, rounded once."""
     out = _product(s, x, y)
     if alpha != 1:
-        out = with_number(s, "multiply", out, alpha)
+        out = binary(s, "multiply", out, tensor(s, alpha, out.type.dtype))
     if beta != 0:
         held = convert(s, bias, out.type.dtype)
-        held = held if beta == 1 else with_number(s, "multiply", held, beta)
+        held = held if beta == 1 else binary(s, "multiply", held, tensor(s, beta, held.type.dtype))
         out = s.one("add", (expand(s, held, out.type.dims), out))
     return convert(s, out, x.type.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 from egshape.dims import Dim, ceildiv, const, relu
 from egshape.dims.theory import divide
 from egshape.facts import Relation
-from egshape.frontends.torch.moves import compare, line, spread_along, tensor
+from egshape.frontends.torch.moves import binary, compare, convert, line, operand, spread_along, tensor
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope, integers
 from egshape.frontends.torch.symbolic import dim as size_of
@@ -84,10 +84,10 @@ def _line(s: Scope, count: Dim, start: Number, step: Number) -> Value:
     dtype = s.dtype if integers(s.dtype) or s.dtype in ("f32", "f64") else "f32"
     out = line(s, count, dtype)
     if not (isinstance(step, Dim) and step.const == 1):
-        out = s.one("multiply", (out, s.full(step, out)))
+        out = binary(s, "multiply", out, operand(s, step, dtype))
     if not (isinstance(start, Dim) and start.const == 0):
-        out = s.one("add", (out, s.full(start, out)))
-    return tensor(s, out, s.dtype)
+        out = binary(s, "add", out, operand(s, start, dtype))
+    return convert(s, out, s.dtype)
 
 
 def _arange_of_floats(s: Scope, start: Any, end: Any, step: Any) -> Value:

@@ -145,7 +145,7 @@ def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
         return _computed(s, ours, x, y, s.dtype)
     one, two = operand(s, x, s.dtype), operand(s, y, s.dtype)
     one, two = (convert(s, each, summed_in(s.dtype)) for each in (one, two))
-    two = with_number(s, "multiply", two, alpha)
+    two = binary(s, "multiply", two, tensor(s, alpha, two.type.dtype))
     return convert(s, binary(s, ours, one, two), s.dtype)
 
 
@@ -224,7 +224,7 @@ def fmod(s: Scope, x: Operand, y: Operand) -> Value:
 @aten_op("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(s: Scope, x: Operand, y: Operand) -> Value:
     """x to the power y; small whole powers of floats and square roots are exact as torch computes them."""
-    one = tensor(s, x, s.dtype)
+    one = operand(s, x, s.dtype)
     if isinstance(y, int | float) and not isinstance(y, bool):
         if y == 1:
             return one
@@ -250,14 +250,14 @@ def _by_steps(s: Scope, x: Value, y: float) -> Value:
 @aten_op("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar")
 def shift_left(s: Scope, x: Value, y: Operand) -> Value:
     """Bits shifted left."""
-    return binary(s, "shift_left", tensor(s, x, s.dtype), tensor(s, y, s.dtype))
+    return binary(s, "shift_left", operand(s, x, s.dtype), operand(s, y, s.dtype))
 
 
 @aten_op("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar")
 def shift_right(s: Scope, x: Value, y: Operand) -> Value:
     """Bits shifted right; a signed number keeps its sign."""
     ours = "shift_right_logical" if s.dtype.startswith("ui") else "shift_right_arithmetic"
-    return binary(s, ours, tensor(s, x, s.dtype), tensor(s, y, s.dtype))
+    return binary(s, ours, operand(s, x, s.dtype), operand(s, y, s.dtype))
 
 
 # -- one operand ---------------------------------------------------------------------------------------------------

@@ -94,3 +94,37 @@ def test_sizes_wrap_in_narrow_integers(name: str, dtype: str) -> None:
     graph = loaded(WRAPPED[name], (torch.arange(6).to(kind),), [(0,)])
     for size in (2, 3, 300, 70_000):
         same(graph, WRAPPED[name], [torch.arange(size).to(kind)])
+
+
+FILLED: dict[str, Callable[..., Any]] = {
+    "full": lambda x: torch.full((2,), x.shape[0], dtype=torch.uint8),
+    "scalar": lambda x: torch.tensor(x.shape[0], dtype=torch.uint8),
+    "fill": lambda x: torch.zeros(3, dtype=torch.uint8).fill_(x.shape[0]),
+    "clamp": lambda x: torch.tensor([1, 44, 200], dtype=torch.uint8).clamp(max=x.shape[0]),
+    "where": lambda x: torch.where(x > 0, torch.tensor(7, dtype=torch.uint8), x.shape[0]),
+    "alpha": lambda x: torch.add(*(torch.arange(3, dtype=torch.uint8),) * 2, alpha=x.shape[0]),
+    "half": lambda x: torch.full((2,), 257 * x.shape[0], dtype=torch.float16),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_a_size_that_elements_become_must_fit(name: str) -> None:
+    graph = egshape.torch.export(Call(FILLED[name]), (torch.rand(5),), dynamic_shapes={"args": [{0: "n"}]})
+    for size in (0, 3, 254):
+        same(graph, FILLED[name], [torch.rand(size)])
+    for size in (256, 300, 513):
+        with pytest.raises(RuntimeError, match="overflow"):
+            FILLED[name](torch.rand(size))
+        with pytest.raises(CheckFailed):
+            egshape.compile(graph, target="interpret")(torch.rand(size))
+
+
+def test_a_negative_size_wraps_in_an_unsigned_tensor() -> None:
+    def model(x: Any, n: Any) -> Any:
+        return torch.full((2,), n.item(), dtype=torch.uint8), torch.arange(n.item(), n.item() + 3, dtype=torch.uint8)
+
+    graph = loaded(model, (torch.rand(2), torch.tensor(3)), [(0,), ()])
+    for value in (0, 255, -1, -255):
+        same(graph, model, [torch.rand(2), torch.tensor(value)])
+    with pytest.raises(CheckFailed):
+        egshape.compile(graph, target="interpret")(torch.rand(2), torch.tensor(-256))
