@@ -129,6 +129,7 @@ class Describer:
         self._settle = settle
         self._ordered: set[tuple[int, int]] = set()
         self.normal: Callable[[Dim], Dim] = sizes.normal_form
+        self._sizes = sizes
         self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
         self.registry = registry
         self._moves = [decl.name for decl in registry if decl.traits.moves]
@@ -148,7 +149,9 @@ class Describer:
         """A polynomial for each class of sizes that has one, sums and products that rules asked for included."""
         known: dict[int, Dim] = {}
         for ident, cls in snapshot.table("P"):
-            known.setdefault(cls, self.normal(self._dim_of[ident]))
+            form = self.normal(self._dim_of[ident])
+            if known.setdefault(cls, form) is not form and self._sizes.is_late(known[cls]):
+                known[cls] = form
         for number, cls in snapshot.table("Num"):
             known[cls] = const(number)
         asked = [(np.add, row) for row in snapshot.table("Add")] + [(np.multiply, row) for row in snapshot.table("Mul")]

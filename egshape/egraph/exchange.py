@@ -263,11 +263,15 @@ class ExchangeState:
             self._best[form] = min((form, *self.basis.unfolded(form)), key=self._complexity)
         return self._best[form]
 
+    def is_late(self, dim: Dim) -> bool:
+        """Whether a size is known by other sizes before all of its symbols are."""
+        return not self.late.isdisjoint(dim.symbols())
+
     def _complexity(self, dim: Dim) -> tuple[object, ...]:
         """Simple sizes first: known early, number, symbol, few and flat terms; then by symbols; then a fixed order."""
         names = dim.symbols()
         by_name = sorted(map(self.order, names), reverse=True)
-        return not self.late.isdisjoint(names), weight(dim, self._weights), len(dim.terms), by_name, dim.key
+        return self.is_late(dim), weight(dim, self._weights), len(dim.terms), by_name, dim.key
 
     @property
     def inconsistent(self) -> bool:

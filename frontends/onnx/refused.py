@@ -82,7 +82,7 @@ def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -
 def _enforced(body: Block, own: Own | None, graph: Graph) -> list[tuple[str, Relation]]:
     """What the nodes of a block that was read refuse in every run, by the titles of the nodes, in the symbols of a
     graph of the same inputs."""
-    titles = own.titles if own is not None else {}
+    titles = own.titles if isinstance(own, Own) else {}
     stated = {(each.value, each.axis): symbol(each.name) for each in graph.body.symbols if not each.offset}
     place = dict(zip(body.args, graph.inputs, strict=True))
     names = {
