@@ -171,7 +171,9 @@ class Twins:
                 if item in self._most:
                     yield Relation("<=", symbol(each.name) - each.offset, self._most[item])
                 chosen = [given + each.offset for given in self._choices.get(item, ())]
-                yield from joined_facts(symbol(each.name), chosen, Context()) if chosen else ()
+                lows = [Context().bounds(one)[0] for one in chosen]  # a negative one is refused where it is taken
+                if lows and all(low is not None and low >= 0 for low in lows):
+                    yield from joined_facts(symbol(each.name), chosen, Context())
                 if first is not each:
                     yield Relation("==", symbol(each.name), symbol(first.name) + (each.offset - first.offset))
 

@@ -25,6 +25,9 @@ CHANNELS = 21
 PLACES = 11
 """The opset since which Resize says where its elements lie; before, they lie at the corners."""
 
+RESIZES = 10
+"""The opset since which Resize is there; before it was Upsample, which ONNX Runtime refuses to shrink."""
+
 UNEVEN = 18
 """The opset since which a Split without sizes makes a shorter last part; before, it refuses to."""
 
@@ -45,7 +48,7 @@ def converted(model: ModelProto, opset: int) -> ModelProto:
     if opset >= ZEROS:
         _keep_zeros(found.graph)
     if before < PLACES <= opset:
-        _from_corners(found.graph)
+        _from_corners(found.graph, before < RESIZES)
     if before < UNEVEN <= opset:
         _split_evenly(found.graph)
     return found
@@ -107,8 +110,8 @@ def _keep_zeros(graph: GraphProto) -> None:
             node.attribute.append(helper.make_attribute("allowzero", 1))
 
 
-def _from_corners(graph: GraphProto) -> None:
-    """Say of each Resize, which may have been an Upsample, where its elements lie, and which is the nearest: the next
+def _from_corners(graph: GraphProto, upsampled: bool) -> None:
+    """Say of each Resize, which was an Upsample or not, where its elements lie, and which is the nearest: the next
     one where an image becomes smaller, else the one before. Raises ValueError where it is either."""
     constants = {each.name: each for each in graph.initializer}
     nodes = list(nodes_in(graph.node))
@@ -120,7 +123,8 @@ def _from_corners(graph: GraphProto) -> None:
         held = constants.get(node.input[2]) if len(node.input) > 2 else None
         scales = np.ones(0) if held is None else numpy_helper.to_array(held)
         nearest = nearest_of_old(scales)
-        if nearest is None and not any(each.name == "mode" and each.s != b"nearest" for each in node.attribute):
+        either = nearest is None or (held is None and not upsampled)
+        if either and not any(each.name == "mode" and each.s != b"nearest" for each in node.attribute):
             raise ValueError("a Resize takes the nearest elements on either side")
         node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
         node.attribute.append(helper.make_attribute("nearest_mode", nearest or "floor"))

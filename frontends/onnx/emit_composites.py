@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import const
-from egshape.frontends.onnx.emit_ops import is_zero, splat, under
+from egshape.facts import Relation
+from egshape.frontends.onnx.emit_ops import is_zero, under
 from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.node import node_of
 from egshape.frontends.onnx.subgraphs import rebind
@@ -192,12 +193,12 @@ def _pads_so(e: Emitter, op: Op, pad: Op) -> bool:
         return False
     if name == "onnx.Conv":
         return is_zero(e, pad.operands[1])
-    if name == "onnx.AveragePool" and e.scope.opset >= COUNTS_PADS:
-        counts = own.get("count_include_pad", 0) or not any(own.get("pads", ()))
-        same = counts and is_zero(e, pad.operands[1])
-    else:
-        same = name == "onnx.MaxPool" and splat(e, pad.operands[1]) == -np.inf
-    if not same:
+    if name != "onnx.AveragePool" or e.scope.opset < COUNTS_PADS or not is_zero(e, pad.operands[1]):
+        return False
+    if any(own.get("pads", ())) and not own.get("count_include_pad", 0):
+        return False
+    sizes = pad.operands[0].type.dims[1:]  # ONNX Runtime pools no empty images
+    if not all(e.scope.bounds.decide(Relation("<=", const(1), size)) is True for size in sizes):
         return False
     pads = next(value for key, _, value in _with_pads(op, pad) if key == "pads")
     return all(more < side for more, side in zip(pads, own["kernel_shape"] * 2, strict=True))

@@ -67,7 +67,9 @@ def refused(model: ModelProto, arrays: Mapping[str, np.ndarray], graph: Graph) -
     for relation in (each for title, each in asked if title not in LAX):
         known.learn(relation)
     lax = [each for title, each in asked if title in LAX and known.decide(each) is not True]
-    if lax and graph.own is not None:
+    if graph.own is None:
+        lax = []  # they are ops of another format, which refuses what these do not
+    elif lax:
         lost = [
             each
             for title, each in _enforced(graph.own.body, graph.own, graph)

@@ -33,6 +33,12 @@ def tensor(s: Scope, x: Value | Number, dtype: str) -> Value:
     return operand(s, x, dtype)
 
 
+def scalar_tensor(s: Scope, x: Value | Number, dtype: str) -> Value:
+    """The same where torch makes a scalar tensor of a number first: in f16 one that does not fit is an infinity."""
+    half = dtype == "f16" and not isinstance(x, Value)
+    return convert(s, tensor(s, x, "f32"), dtype) if half else tensor(s, x, dtype)
+
+
 def _check_fits(s: Scope, x: Number, dtype: str) -> None:
     """A check that a dtype holds a number; a negative integer stands for what it wraps to in an unsigned one."""
     if dtype in ("f16", "f32"):

@@ -105,6 +105,7 @@ CHOSEN = [
         ((5, 5), (20, 20), (40, 40)),
     ),
     ("stablehlo.select %p, %five, %k : tensor<i1>, tensor<i32>", ((0, None),)),
+    ("stablehlo.select %p, %five, %less : tensor<i1>, tensor<i32>", ((0, None),)),
 ]
 
 
@@ -114,6 +115,7 @@ def test_an_integer_that_is_one_of_several_bounds_the_size_that_it_is(
 ) -> None:
     text = f"""func.func @main(%x: tensor<f32>, %p: tensor<i1>, %k: tensor<i32>) -> tensor<2x?xf32> {{
   %five = stablehlo.constant dense<5> : tensor<i32>
+  %less = stablehlo.constant dense<-3> : tensor<i32>
   %two = stablehlo.constant dense<2> : tensor<1xi32>
   %n = {chosen}
   %r = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>

@@ -90,7 +90,8 @@ def upsample(s: Scope, node: Node, x: Value, scales: Value | None = None) -> Val
     else:
         factors = scales
     array = s.array(factors)
-    nearest = "floor" if array is None else nearest_of_old(array)
+    unknown = None if node.op == "Resize" else "floor"  # ONNX Runtime takes no Upsample that shrinks
+    nearest = unknown if array is None else nearest_of_old(array)
     if nearest is None and node.text("mode", "nearest") == "nearest":
         raise NoLowering("the nearest elements lie on either side")
     way = Way(node.text("mode", "nearest"), "asymmetric", nearest or "floor", -0.75, False)

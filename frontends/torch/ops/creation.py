@@ -8,7 +8,7 @@ from typing import Any
 from egshape.dims import Dim, ceildiv, const, relu
 from egshape.dims.theory import divide
 from egshape.facts import Relation
-from egshape.frontends.torch.moves import binary, compare, convert, line, operand, spread_along, tensor
+from egshape.frontends.torch.moves import binary, compare, convert, line, operand, scalar_tensor, spread_along, tensor
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope, integers
 from egshape.frontends.torch.symbolic import dim as size_of
@@ -51,9 +51,9 @@ def fill(s: Scope, x: Value, value: Value | Number) -> Value:
 
 
 @aten_op("scalar_tensor.default")
-def scalar_tensor(s: Scope, number: Value | Number, **_: Any) -> Value:
+def scalar(s: Scope, number: Value | Number, **_: Any) -> Value:
     """A number as a tensor."""
-    return tensor(s, number, s.dtype)
+    return scalar_tensor(s, number, s.dtype)
 
 
 @aten_op("arange.start_step", "arange.start", "arange.default")

@@ -17,6 +17,7 @@ from egshape.frontends.torch.moves import (
     expand,
     joined,
     operand,
+    scalar_tensor,
     select,
     tensor,
     with_number,
@@ -412,7 +413,7 @@ def clamp(s: Scope, x: Value, min: Operand | None = None, max: Operand | None = 
 @aten_op("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
 def where(s: Scope, condition: Value, x: Operand, y: Operand) -> Value:
     """x where the condition holds, else y."""
-    return select(s, truth_of(s, condition), tensor(s, x, s.dtype), tensor(s, y, s.dtype))
+    return select(s, truth_of(s, condition), scalar_tensor(s, x, s.dtype), scalar_tensor(s, y, s.dtype))
 
 
 @aten_op("masked_fill.Scalar", "masked_fill.Tensor")

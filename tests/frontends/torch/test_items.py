@@ -128,3 +128,12 @@ def test_a_negative_size_wraps_in_an_unsigned_tensor() -> None:
         same(graph, model, [torch.rand(2), torch.tensor(value)])
     with pytest.raises(CheckFailed):
         egshape.compile(graph, target="interpret")(torch.rand(2), torch.tensor(-256))
+
+
+def test_a_mask_of_half_floats_is_infinite_where_its_number_does_not_fit() -> None:
+    def masked(x: Any, mask: Any) -> Any:
+        return torch.where(mask, x, -1e9)
+
+    example = (torch.rand(4).half(), torch.tensor([True, False, True, False]))
+    graph = egshape.torch.export(Call(masked), example, dynamic_shapes={"args": [{0: "n"}, {0: "n"}]})
+    same(graph, masked, [torch.rand(3).half(), torch.tensor([False, True, False])])
