@@ -50,6 +50,8 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     if not several or any(not isinstance(each, torch.Tensor | torch.SymInt | None) for each in several):
         raise Unsupported(f"a result of {target} is no tensor", where=str(s.location))
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
+    if s.call.op.startswith("as_strided") and not _in_order(s, node.args[0].meta["val"]):
+        raise Unsupported(f"{target} reads a tensor by strides that are not those of its shape", where=str(s.location))
     operands: list[Value] = []
     payload = payload_of(s, node, args, options, operands)
     attrs = {
@@ -66,6 +68,16 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     s.program.hosted.append((str(target), str(s.location)))
     out = [next(results) if isinstance(each, torch.Tensor) else None for each in several]
     return out if isinstance(vals, list | tuple) else out[0]
+
+
+def _in_order(s: Scope, tensor: Any) -> bool:
+    """Whether the strides of a tensor are those of its shape, as they are of values here."""
+    step = const(1)
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if size_of(stride, s.program.sizes) is not step:
+            return False
+        step *= _told(s, size)
+    return True
 
 
 def _trusts(s: Scope, target: Any, operands: Sequence[Value]) -> bool:

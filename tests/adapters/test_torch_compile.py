@@ -566,3 +566,14 @@ def test_what_torch_does_not_make_functional_runs_in_torch() -> None:
         for shape in ((2, 3, 5, 4), (1, 3, 1, 1), (1, 3, 1, 2)):
             args = torch.rand(shape[0], 2, 3), torch.rand(shape)
             torch.testing.assert_close(fast(*args), Grid()(*args))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_strides_that_a_program_names_are_those_of_its_tensor(turned: bool) -> None:
+    def cut(x: Any) -> Any:
+        return torch.as_strided(x + 1, (2, 2), (1, 1))
+
+    torch._dynamo.reset()
+    x = torch.arange(12.0).view(3, 4)
+    x = x.t() if turned else x
+    torch.testing.assert_close(torch.compile(cut, backend=backend)(x), cut(x))
