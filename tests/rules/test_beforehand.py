@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from egshape.egraph.program import program
 from egshape.ir.interpret import interpret
 from egshape.rulebook import beforehand
 from egshape.rulebook.trial.run import Quick, tried_alone, try_rules
+from egshape.rulebook.trial.verdict import Fired, Outcome
+from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.size_functions import size_functions
 
 HEADER = """; ruleset: {name}
@@ -103,14 +106,21 @@ def test_strict_rules_exit_with_1_where_a_rule_is_left_out(tmp_path: Path, capsy
     assert "left out" not in capsys.readouterr().err
 
 
-def test_a_verdict_is_kept_for_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[str] = []
+@pytest.fixture(name="tried")
+def _tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the rules that are tried, as they are."""
+    names: list[str] = []
     alone = beforehand.tried_alone
-    monkeypatch.setattr(
-        beforehand,
-        "tried_alone",
-        lambda rule, *args, **options: tried.append(rule.name) or alone(rule, *args, **options),
-    )
+
+    def noted(rule: Rule, *args: Any, **options: Any) -> tuple[Fired, Outcome]:
+        names.append(rule.name)
+        return alone(rule, *args, **options)
+
+    monkeypatch.setattr(beforehand, "tried_alone", noted)
+    return names
+
+
+def test_a_verdict_is_kept_for_a_text(tmp_path: Path, tried: list[str]) -> None:
     limits = egshape.Limits(seconds=120)  # a machine that does much else tries each all the same
     first = beforehand.left_out([written(tmp_path, EVEN, GONE)], limits)
     assert sorted(tried) == ["my/even", "my/gone"]
@@ -122,14 +132,9 @@ def test_a_verdict_is_kept_for_a_text(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(tried) == ["my/even", "my/gone", "my/gone", "my/turned"]
 
 
-def test_a_verdict_hangs_on_what_ops_mean_and_on_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[str] = []
-    alone = beforehand.tried_alone
-    monkeypatch.setattr(
-        beforehand,
-        "tried_alone",
-        lambda rule, *args, **options: tried.append(rule.name) or alone(rule, *args, **options),
-    )
+def test_a_verdict_hangs_on_what_ops_mean_and_on_versions(
+    tmp_path: Path, tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rules, limits = written(tmp_path, GONE), egshape.Limits(seconds=120)
     first = beforehand.left_out([rules], limits)
     for name, value in (("_contracts", lambda: ("other",)), ("version", lambda package: "0"), ("FORMAT", "0")):
